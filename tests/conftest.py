@@ -5,6 +5,9 @@ from collections.abc import Iterator, Mapping
 
 import pytest
 
+#: The servers of the run, and the worlds of scenarios.
+pytest_plugins = ["tests.worlds.servers"]
+
 
 @pytest.fixture(scope="session", autouse=True)
 def settings_from_outside() -> Iterator[Mapping[str, str]]:

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from tests.integration.processes import ROOT
-from tests.integration.requirements import missing, required_tool
+from tests.worlds.processes import ROOT
+from tests.worlds.requirements import missing, required_tool
 from tools.kafka.errors import NotInstalled
 from tools.kafka.jars import jars_of
 from tools.kafka.java import find_java

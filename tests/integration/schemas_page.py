@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from afl_stream.settings.config import StreamConfig
-from tests.integration.processes import ROOT
+from tests.worlds.processes import ROOT
 
 SCHEMAS: Final = ROOT / "schemas"
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -11,10 +11,11 @@ from afl.engine.model.store import CANCELLED, COMPLETED, ERROR
 from afl.engine.states import EventState
 from afl_stream.partitioner import partition_for
 from tests.eventually import eventually
-from tests.integration.kafka_deployment import Deployments, KafkaDeployment
-from tests.integration.processes import DEADLINE_S
-from tests.integration.requirements import required_tool
 from tests.integration.schemas_page import shell, typed
+from tests.worlds.deployment import Deployment
+from tests.worlds.processes import DEADLINE_S
+from tests.worlds.requirements import required_tool
+from tests.worlds.world import Deployments
 
 #: The facet, the workflow and the runs that the page speaks of.
 CHECKOUT = """
@@ -31,19 +32,19 @@ LIST, ANSWER, AUDIT, RUN = "kcat -C", "printf '%s' 'order-17|", "afl-stream audi
 
 
 @pytest.fixture
-def deployment(deployments: Deployments) -> KafkaDeployment:
-    """Return a shop that nobody works for yet."""
+def deployment(deployments: Deployments) -> Deployment:
+    """A shop that nobody works for yet."""
     for tool in ("kcat", "jq"):
         required_tool(tool)
     return deployments(CHECKOUT)
 
 
-def type_in(deployment: KafkaDeployment, text: str) -> str:
-    return typed(text, deployment.store_path.parent, deployment.config, deployment.environment)
+def type_in(deployment: Deployment, text: str) -> str:
+    return typed(text, deployment.config.store_path.parent, deployment.config, deployment.processes.environment)
 
 
-def waiting_step(deployment: KafkaDeployment, workflow_id: str) -> str:
-    """Return the id of the step that waits for an answer, as the page's command shows it."""
+def waiting_step(deployment: Deployment, workflow_id: str) -> str:
+    """The id of the step that waits for an answer, as the page's command shows it."""
     shown: list[str] = []
 
     def is_shown() -> bool:
@@ -55,7 +56,7 @@ def waiting_step(deployment: KafkaDeployment, workflow_id: str) -> str:
     return step_id
 
 
-def answer(deployment: KafkaDeployment, workflow_id: str, entries: Mapping[str, object]) -> None:
+def answer(deployment: Deployment, workflow_id: str, entries: Mapping[str, object]) -> None:
     """Type an answer of another kind as the page's is typed."""
     begun, _, rest = shell(ANSWER).partition("|")
     ended = rest[rest.index("}}'") + len("}}'") :]
@@ -63,16 +64,16 @@ def answer(deployment: KafkaDeployment, workflow_id: str, entries: Mapping[str, 
 
 
 def test_an_answer_of_step_id_and_result_sent_three_times_is_applied_once_and_twice_a_duplicate(
-    deployment: KafkaDeployment,
+    deployment: Deployment,
 ) -> None:
-    evaluator = deployment.evaluator()
+    evaluator = deployment.processes.evaluator()
     deployment.client.start("shop.Checkout", {"order": "17"}, workflow_id="order-17")
     step_id = waiting_step(deployment, "order-17")
     command = shell(ANSWER).replace(ASKED_OF_THE_PAGE, step_id)
 
     for _ in range(3):
         type_in(deployment, command)
-    deployment.finish(["order-17"])
+    deployment.processes.finish(["order-17"])
     eventually(deployment.has_read_all, DEADLINE_S, interval_s=0.1)
 
     # Besides the answer, the start was applied.
@@ -90,8 +91,8 @@ def test_an_answer_of_step_id_and_result_sent_three_times_is_applied_once_and_tw
     assert sorted(audited, key=str) == sorted(expected, key=str)
 
 
-def test_runs_are_started_updated_failed_and_cancelled_with_kcat(deployment: KafkaDeployment) -> None:
-    evaluator = deployment.evaluator()
+def test_runs_are_started_updated_failed_and_cancelled_with_kcat(deployment: Deployment) -> None:
+    evaluator = deployment.processes.evaluator()
     starts = shell(RUN).partition("\nprintf")[0]
     type_in(deployment, starts)
     type_in(deployment, starts.replace("18", "19"))
@@ -106,7 +107,7 @@ def test_runs_are_started_updated_failed_and_cancelled_with_kcat(deployment: Kaf
     eventually(lambda: event_state(deployment, finished) == EventState.PROCESSING, DEADLINE_S)
     answer(deployment, "order-20", {"step_id": finished, "result": {"receipt": "r-20"}})
     runs = ["order-18", "order-19", "order-20"]
-    deployment.finish(runs)
+    deployment.processes.finish(runs)
     eventually(deployment.has_read_all, DEADLINE_S, interval_s=0.1)
 
     assert [deployment.workflow(run).status for run in runs] == [CANCELLED, ERROR, COMPLETED]
@@ -116,6 +117,6 @@ def test_runs_are_started_updated_failed_and_cancelled_with_kcat(deployment: Kaf
         assert deployment.dead_letters(topic) == []
 
 
-def event_state(deployment: KafkaDeployment, step_id: str) -> str | None:
+def event_state(deployment: Deployment, step_id: str) -> str | None:
     steps = deployment.steps(step_id.partition(":")[0])
     return next(step.event_state for step in steps if step.id == step_id)

@@ -27,10 +27,10 @@ from afl_stream.transport import Record, TopicPartition, UnreadableHeaders
 from tests.any_record import AnyRecord, any_records
 from tests.contract.transport_contract import make_topic, unique
 from tests.eventually import eventually
-from tests.integration.processes import DEADLINE_S
 from tests.integration.raw_batches import RawRecord, produce_raw
-from tests.scenarios.loop_harness import program_of
 from tests.scenarios.test_any_record import ANY, ASK, answer
+from tests.worlds.deployment import program_of
+from tests.worlds.processes import DEADLINE_S
 
 #: Records of one example; each goes to every topic.
 RECORDS: Final = 30

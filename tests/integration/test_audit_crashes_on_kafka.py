@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 
 from tests.eventually import eventually
-from tests.integration.kafka_deployment import Deployments, KafkaDeployment
-from tests.integration.processes import DEADLINE_S
 from tests.integration.test_crashes_on_kafka import AUDIT_POINTS, ORDERS, quick_first
-from tests.scenarios.loop_harness import facets_with_events
-from tests.scenarios.shop import SHOP, start_orders
+from tests.worlds.deployment import Deployment
+from tests.worlds.facets import facets_with_events
+from tests.worlds.processes import DEADLINE_S
+from tests.worlds.shop import SHOP, start_orders
+from tests.worlds.world import Deployments
 
 Places = Counter[tuple[str, int, int]]
 
@@ -23,7 +24,7 @@ def written(file: Path) -> Places:
     return Counter((line["topic"], line["partition"], line["offset"]) for line in lines)
 
 
-def in_the_log(deployment: KafkaDeployment) -> Places:
+def in_the_log(deployment: Deployment) -> Places:
     topology = deployment.topology
     topics = [topology.control(), topology.commands()]
     topics += [topology.facet(facet) for facet in facets_with_events(deployment.programs)]
@@ -37,12 +38,12 @@ def test_an_audit_killed_at_any_step_is_followed_by_one_that_writes_each_record_
     deployment = deployments(SHOP)
     file = tmp_path / "audit.jsonl"
     orders = start_orders(deployment, ORDERS)
-    deployment.evaluator()
-    deployment.agent()
+    deployment.processes.evaluator()
+    deployment.processes.agent()
 
-    deployment.audit(file, point).when_dead()
-    deployment.audit(file)
-    deployment.finish(orders)
+    deployment.processes.audit(file, point).when_dead()
+    deployment.processes.audit(file)
+    deployment.processes.finish(orders)
 
     expected = in_the_log(deployment)
     eventually(lambda: written(file) == expected, DEADLINE_S, interval_s=0.1)

@@ -13,13 +13,13 @@ import pytest
 from afl_stream.transport import CommittedOffset, TopicPartition
 from afl_stream.wire.messages import StepContinue
 from tests.eventually import eventually
-from tests.integration.kafka_deployment import Deployments, KafkaDeployment
-from tests.integration.processes import DEADLINE_S, Processes
 from tests.integration.test_audit_crashes_on_kafka import in_the_log, written
 from tests.integration.test_crashes_on_kafka import AUDIT_POINTS, quick_first
-from tests.scenarios.delivery_checks import assert_delivered
-from tests.scenarios.loop_harness import program_of
-from tests.scenarios.shop import SHOP, start_orders
+from tests.worlds.delivery_checks import assert_delivered
+from tests.worlds.deployment import Deployment, program_of
+from tests.worlds.processes import DEADLINE_S, Processes
+from tests.worlds.shop import SHOP, start_orders
+from tests.worlds.world import Deployments
 
 ORDERS: Final = 4
 FACETS: Final = ("shop.Price", "shop.Ship")
@@ -43,15 +43,15 @@ def lines(file: Path, kind: str) -> list[dict[str, Any]]:
     return [entry for entry in entries if entry["kind"] == kind]
 
 
-def await_all_written(deployment: KafkaDeployment, file: Path) -> None:
+def await_all_written(deployment: Deployment, file: Path) -> None:
     """Wait until the file has everything, and see that it has nothing twice."""
     expected = in_the_log(deployment)
     eventually(lambda: not expected - written(file), DEADLINE_S, interval_s=0.1)
     assert written(file) == expected
 
 
-def assert_told(deployment: KafkaDeployment, file: Path) -> None:
-    """Check that the lines tell each event and each answer of the log."""
+def assert_told(deployment: Deployment, file: Path) -> None:
+    """The lines tell each event and each answer of the log."""
     events = [event for facet in FACETS for event in deployment.events(facet)]
     answers = [m for m in deployment.messages(deployment.topology.control()) if isinstance(m, StepContinue)]
     told = [(line["event_id"], line["step"], line["payload"]) for line in lines(file, "event")]
@@ -65,10 +65,10 @@ def ordered(entries: Iterable[tuple[object, ...]]) -> list[str]:
     return sorted(map(str, entries))
 
 
-def membership(deployment: KafkaDeployment) -> dict[str, set[tuple[str, int]]]:
+def membership(deployment: Deployment) -> dict[str, set[tuple[str, int]]]:
     """Which partitions each member of the evaluators' and the agents' group has."""
     groups = [deployment.config.evaluator_group, deployment.agent_group]
-    described = [done.result(20) for done in deployment.admin.describe_consumer_groups(groups).values()]
+    described = [done.result(20) for done in deployment.kafka.admin.describe_consumer_groups(groups).values()]
     return {
         str(member.member_id): {(at.topic, at.partition) for at in member.assignment.topic_partitions}
         for group in described
@@ -77,12 +77,12 @@ def membership(deployment: KafkaDeployment) -> dict[str, set[tuple[str, int]]]:
     }
 
 
-def audit_group(deployment: KafkaDeployment) -> str:
+def audit_group(deployment: Deployment) -> str:
     return f"{deployment.config.prefix}audit"
 
 
-def committed_work(deployment: KafkaDeployment) -> dict[TopicPartition, CommittedOffset]:
-    """Return what evaluators and agents have committed."""
+def committed_work(deployment: Deployment) -> dict[TopicPartition, CommittedOffset]:
+    """What evaluators and agents have committed."""
     topology = deployment.topology
     return {
         **deployment.committed(deployment.config.evaluator_group, [topology.control(), topology.commands()]),
@@ -90,7 +90,7 @@ def committed_work(deployment: KafkaDeployment) -> dict[TopicPartition, Committe
     }
 
 
-def has_committed_all(deployment: KafkaDeployment) -> bool:
+def has_committed_all(deployment: Deployment) -> bool:
     """Whether what evaluators and agents have committed is all that there is."""
     ends: dict[TopicPartition, int] = {}
     for topic, partition, offset in in_the_log(deployment):
@@ -106,14 +106,14 @@ def test_an_audit_that_comes_after_the_runs_reads_all_from_the_beginning_and_onc
 ) -> None:
     deployment = deployments(SHOP)
     orders = start_orders(deployment, ORDERS)
-    parties = [deployment.evaluator(), deployment.agent()]
-    deployment.finish(orders)
+    parties = [deployment.processes.evaluator(), deployment.processes.agent()]
+    deployment.processes.finish(orders)
     for party in parties:
         party.stop()
     before = committed_work(deployment)
 
     file = tmp_path / "audit.jsonl"
-    audit = deployment.audit(file)
+    audit = deployment.processes.audit(file)
     await_all_written(deployment, file)
     counts = audit.stop()
     # A second one of the group finds nothing left; one from the beginning, and one in a group of its own, find all.
@@ -125,7 +125,7 @@ def test_an_audit_that_comes_after_the_runs_reads_all_from_the_beginning_and_onc
         ["--file", str(own)],
     ):
         # One after the other: two members of the group would share the partitions.
-        call = deployment.command("audit", "--until-idle", *words)
+        call = deployment.processes.command("audit", "--until-idle", *words)
         assert call.exit_code() == 0, call.log
 
     assert_told(deployment, file)
@@ -142,13 +142,14 @@ def test_the_workflow_path_does_not_notice_an_audit_that_stands_still_or_dies(
     fate: str, deployments: Deployments, tmp_path: Path
 ) -> None:
     deployment, file = deployments(SHOP), tmp_path / "audit.jsonl"
-    evaluator, agent, audit = deployment.evaluator(), deployment.agent(), deployment.audit(file)
-    deployment.await_members(deployment.config.evaluator_group, 1)
-    deployment.await_members(deployment.agent_group, 1)
-    deployment.await_members(audit_group(deployment), 1)
+    parties = deployment.processes
+    evaluator, agent, audit = parties.evaluator(), parties.agent(), parties.audit(file)
+    deployment.processes.await_members(deployment.config.evaluator_group, 1)
+    deployment.processes.await_members(deployment.agent_group, 1)
+    deployment.processes.await_members(audit_group(deployment), 1)
     at_work = membership(deployment)
     first = start_orders(deployment, ORDERS, "first")
-    deployment.finish(first)
+    deployment.processes.finish(first)
     await_all_written(deployment, file)
 
     if fate == "frozen":
@@ -157,15 +158,15 @@ def test_the_workflow_path_does_not_notice_an_audit_that_stands_still_or_dies(
         audit.kill()
     seen = written(file)
     second = start_orders(deployment, ORDERS, "second")
-    deployment.finish(second)
+    deployment.processes.finish(second)
     eventually(lambda: has_committed_all(deployment), DEADLINE_S, interval_s=0.1)
-    deployment.await_members(audit_group(deployment), 0)
+    deployment.processes.await_members(audit_group(deployment), 0)
     assert written(file) == seen
 
     if fate == "frozen":
         audit.go_on()
     else:
-        deployment.audit(file)
+        deployment.processes.audit(file)
     await_all_written(deployment, file)
     assert_told(deployment, file)
     assert_delivered(deployment, [*first, *second])
@@ -179,12 +180,12 @@ def test_two_audits_at_once_each_see_every_record(deployments: Deployments) -> N
     followed by both. No group is left behind.
     """
     deployment = deployments(SHOP)
-    deployment.evaluator()
-    deployment.agent()
-    audits = [deployment.command("audit")]
+    deployment.processes.evaluator()
+    deployment.processes.agent()
+    audits = [deployment.processes.command("audit")]
     orders = start_orders(deployment, ORDERS)
-    audits.append(deployment.command("audit"))
-    deployment.finish(orders)
+    audits.append(deployment.processes.command("audit"))
+    deployment.processes.finish(orders)
     deploy_later(deployment)
 
     def all_written() -> bool:
@@ -195,11 +196,11 @@ def test_two_audits_at_once_each_see_every_record(deployments: Deployments) -> N
         audit.ask_to_stop()
         assert audit.exit_code() == 0, audit.log
         assert max(written(audit.out).values()) == 1
-    groups = deployment.admin.list_consumer_groups().result(20).valid
+    groups = deployment.kafka.admin.list_consumer_groups().result(20).valid
     assert not [group.group_id for group in groups if group.group_id.startswith(f"{deployment.config.prefix}audit")]
 
 
-def deploy_later(deployment: KafkaDeployment) -> None:
+def deploy_later(deployment: Deployment) -> None:
     """Deploy a facet that was not there before, and publish events of it."""
     program = program_of(LATER)
     deployment.programs.append(program)
@@ -217,12 +218,12 @@ def test_an_audit_that_stood_still_at_any_step_past_its_session_writes_each_reco
 ) -> None:
     deployment, file = deployments(SHOP), tmp_path / "audit.jsonl"
     orders = start_orders(deployment, ORDERS)
-    deployment.evaluator()
-    deployment.agent()
-    deployment.finish(orders)
+    deployment.processes.evaluator()
+    deployment.processes.agent()
+    deployment.processes.finish(orders)
 
-    audit = deployment.audit(file, point, act="freeze").when_frozen()
-    deployment.await_members(audit_group(deployment), 0)
+    audit = deployment.processes.audit(file, point, act="freeze").when_frozen()
+    deployment.processes.await_members(audit_group(deployment), 0)
     audit.go_on()
 
     await_all_written(deployment, file)
@@ -238,10 +239,10 @@ def test_a_facet_deployed_later_is_followed_from_its_first_record_within_15_s(
         "audit",
         "afl_stream",
         *("audit", "--file", str(file), "--group", audit_group(deployment)),
-        environment=without_tuning(deployment.environment),
+        environment=without_tuning(deployment.processes.environment),
     )
-    deployment.evaluator()
-    deployment.await_members(audit_group(deployment), 1)
+    deployment.processes.evaluator()
+    deployment.processes.await_members(audit_group(deployment), 1)
 
     deploy_later(deployment)
 

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from tests.eventually import eventually
-from tests.integration.kafka_deployment import Deployments
-from tests.integration.processes import DEADLINE_S, Processes
 from tests.integration.test_groups_on_kafka import PACE_MS, answered, assert_scanned, start_scans
 from tests.scenarios.test_rival_evaluators import FLEET
+from tests.worlds.processes import DEADLINE_S, Processes
+from tests.worlds.world import Deployments
 from tools.kafka import Broker
 
 
@@ -27,8 +27,8 @@ def test_a_broker_killed_and_brought_back_in_the_middle_of_a_run_costs_nothing_b
 ) -> None:
     deployment = on_own_broker(FLEET, protocol=protocol)
     gate = tmp_path / "gate"
-    evaluator = deployment.evaluator()
-    agent = deployment.agent(environment={"PARTY_PACE_MS": str(PACE_MS), "PARTY_GATE": str(gate)})
+    evaluator = deployment.processes.evaluator()
+    agent = deployment.processes.agent(environment={"PARTY_PACE_MS": str(PACE_MS), "PARTY_GATE": str(gate)})
     scans = start_scans(deployment)
     eventually(lambda: answered(deployment) > 0, DEADLINE_S)
 
@@ -37,7 +37,7 @@ def test_a_broker_killed_and_brought_back_in_the_middle_of_a_run_costs_nothing_b
     assert evaluator.check_alive()
     assert agent.check_alive()
     own_broker.start_again()
-    deployment.finish(scans)
+    deployment.processes.finish(scans)
 
     assert_scanned(deployment, scans)
     assert evaluator.stop()["positions_lost"] == 0

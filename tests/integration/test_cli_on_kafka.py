@@ -18,8 +18,8 @@ from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 from confluent_kafka.cimpl import NewTopic
 
 from tests.eventually import eventually
-from tests.integration.processes import DEADLINE_S, ROOT, Party, Processes
 from tests.scenarios.command_lines import HANDLERS, PROGRAM, Called
+from tests.worlds.processes import DEADLINE_S, ROOT, Party, Processes
 from tools.kafka import Broker
 
 _RUN_TIMEOUT_S = 120

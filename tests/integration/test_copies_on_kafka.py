@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.eventually import eventually
-from tests.integration.processes import DEADLINE_S, Processes
 from tests.integration.test_cli_on_kafka import KafkaCommandLine, _command_line
+from tests.worlds.processes import DEADLINE_S, Processes
 from tools.kafka import Cluster
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(300)]

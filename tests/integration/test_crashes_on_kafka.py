@@ -9,9 +9,10 @@ import pytest
 import afl
 import afl_stream
 from afl_stream.embedded.transport import FAULT_POINTS
-from tests.integration.kafka_deployment import Deployments, KafkaDeployment
-from tests.scenarios.delivery_checks import assert_delivered, assert_no_offset_past_its_effect
-from tests.scenarios.shop import SHOP, assert_one_answer_each, start_orders
+from tests.worlds.delivery_checks import assert_delivered, assert_no_offset_past_its_effect
+from tests.worlds.deployment import Deployment
+from tests.worlds.shop import SHOP, assert_one_answer_each, start_orders
+from tests.worlds.world import Deployments
 
 ORDERS = 2
 
@@ -64,29 +65,29 @@ def test_every_point_of_the_sources_belongs_to_a_party_here_or_to_the_embedded_t
     assert probed() == {*of_parties, *DOCUMENT_POINTS, *ELSEWHERE, *FAULT_POINTS}
 
 
-def assert_done(deployment: KafkaDeployment, orders: list[str]) -> None:
-    deployment.finish(orders)
+def assert_done(deployment: Deployment, orders: list[str]) -> None:
+    deployment.processes.finish(orders)
     assert_delivered(deployment, orders)
     for order in orders:
         assert_one_answer_each(deployment, order)
     assert_no_offset_past_its_effect(deployment)
 
 
-def kill_an_evaluator(deployment: KafkaDeployment, point: str, passes: int) -> None:
+def kill_an_evaluator(deployment: Deployment, point: str, passes: int) -> None:
     """Have evaluators work until one dies at the point; agents are at work."""
     if point in LEFT_BEHIND_BY:
-        deployment.evaluator(LEFT_BEHIND_BY[point]).when_dead()
-    deployment.evaluator(point, passes).when_dead()
+        deployment.processes.evaluator(LEFT_BEHIND_BY[point]).when_dead()
+    deployment.processes.evaluator(point, passes).when_dead()
 
 
-def an_evaluator_dies(deployment: KafkaDeployment, point: str, passes: int = 1) -> None:
+def an_evaluator_dies(deployment: Deployment, point: str, passes: int = 1) -> None:
     """Kill an evaluator, start another, and look whether all is done."""
     orders = start_orders(deployment, ORDERS)
-    deployment.agent()
+    deployment.processes.agent()
 
     kill_an_evaluator(deployment, point, passes)
     assert_no_offset_past_its_effect(deployment)
-    deployment.evaluator()
+    deployment.processes.evaluator()
 
     assert_done(deployment, orders)
 
@@ -123,19 +124,19 @@ def test_an_evaluator_killed_while_a_script_runs_is_followed_by_one_that_runs_it
     deployment = deployments(STAMPS, settings={"AFL_EVALUATOR_ALLOW_SCRIPTS": "true"})
     run = deployment.client.start("stamps.Stamp", {"n": 3}, workflow_id="stamp-1")
 
-    deployment.evaluator(point).when_dead()
+    deployment.processes.evaluator(point).when_dead()
     assert_no_offset_past_its_effect(deployment)
-    deployment.evaluator()
-    deployment.finish([run])
+    deployment.processes.evaluator()
+    deployment.processes.finish([run])
 
     row = deployment.store.load_workflow(run)
     assert row is not None
     assert (row.error, row.outputs) == (None, {"text": "3 is big"})
 
 
-def kill_an_agent(deployment: KafkaDeployment, point: str, passes: int) -> None:
-    deployment.evaluator()
-    deployment.agent(point, passes).when_dead()
+def kill_an_agent(deployment: Deployment, point: str, passes: int) -> None:
+    deployment.processes.evaluator()
+    deployment.processes.agent(point, passes).when_dead()
 
 
 @pytest.mark.parametrize("point", quick_first(AGENT_POINTS))
@@ -147,7 +148,7 @@ def test_an_agent_killed_at_any_step_is_followed_by_one_that_answers_every_event
 
     kill_an_agent(deployment, point, passes=1)
     assert_no_offset_past_its_effect(deployment)
-    deployment.agent()
+    deployment.processes.agent()
 
     assert_done(deployment, orders)
 
@@ -163,7 +164,7 @@ def test_an_agent_killed_at_a_later_event_is_followed_by_one_that_answers_every_
 
     kill_an_agent(deployment, point, passes)
     assert_no_offset_past_its_effect(deployment)
-    deployment.agent()
+    deployment.processes.agent()
 
     assert_done(deployment, orders)
 
@@ -173,10 +174,10 @@ def test_evaluator_and_agent_killed_under_the_consumer_protocol_lose_nothing(dep
     deployment = deployments(SHOP, protocol="consumer")
     orders = start_orders(deployment, ORDERS)
 
-    deployment.evaluator("control.persisted").when_dead()
-    deployment.evaluator()
-    deployment.agent("agent.produced").when_dead()
+    deployment.processes.evaluator("control.persisted").when_dead()
+    deployment.processes.evaluator()
+    deployment.processes.agent("agent.produced").when_dead()
     assert_no_offset_past_its_effect(deployment)
-    deployment.agent()
+    deployment.processes.agent()
 
     assert_done(deployment, orders)

@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient
 from examples.licence_audit import plain
 from examples.licence_audit.presentation import size_text
 from tests.eventually import eventually
-from tests.integration.processes import DEADLINE_S, ROOT
+from tests.worlds.processes import DEADLINE_S, ROOT
 
 
 class Demo:

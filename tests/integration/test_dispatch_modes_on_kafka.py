@@ -11,9 +11,9 @@ from afl.core.ids import event_id_of
 from afl.engine.model.entities import TaskState
 from afl_stream.wire.messages import StepContinue
 from tests.eventually import eventually
-from tests.integration.kafka_deployment import Deployments, KafkaDeployment
-from tests.integration.processes import DEADLINE_S
-from tests.scenarios.loop_harness import unique_ids
+from tests.worlds.deployment import Deployment, unique_ids
+from tests.worlds.processes import DEADLINE_S
+from tests.worlds.world import Deployments
 
 DESK = """
 namespace desk {
@@ -39,13 +39,13 @@ def calls(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def deployment(deployments: Deployments, calls: Path) -> KafkaDeployment:
+def deployment(deployments: Deployments, calls: Path) -> Deployment:
     made = deployments(DESK, settings={"AFL_DISPATCH_TASK_FACETS": APPROVE, "DESK_CALLS": str(calls)})
     calls.touch()
     return made
 
 
-def sell(deployment: KafkaDeployment) -> list[str]:
+def sell(deployment: Deployment) -> list[str]:
     return [deployment.client.start("desk.Sell", {"order": n}, workflow_id=f"sale-{n}") for n in range(ORDERS)]
 
 
@@ -53,7 +53,7 @@ def calls_made(calls: Path) -> Counter[str]:
     return Counter(calls.read_text().splitlines())
 
 
-def assert_sold(deployment: KafkaDeployment, sales: list[str]) -> None:
+def assert_sold(deployment: Deployment, sales: list[str]) -> None:
     for number, sale in enumerate(sales):
         row = deployment.workflow(sale)
         assert row.status == "COMPLETED", row.error
@@ -70,17 +70,17 @@ def assert_sold(deployment: KafkaDeployment, sales: list[str]) -> None:
 
 
 @pytest.mark.long
-def test_each_event_is_done_once_by_agents_and_pollers_together(deployment: KafkaDeployment, calls: Path) -> None:
+def test_each_event_is_done_once_by_agents_and_pollers_together(deployment: Deployment, calls: Path) -> None:
     for _ in range(2):
-        deployment.evaluator()
-        deployment.agent_of(MODULE)
-        deployment.poller(MODULE).when_ready()
+        deployment.processes.evaluator()
+        deployment.processes.agent_of(MODULE)
+        deployment.processes.poller(MODULE).when_ready()
     # While partitions change hands, two members may be at the same event.
-    deployment.await_members(deployment.config.evaluator_group, 2)
-    deployment.await_members(deployment.agent_group, 2)
+    deployment.processes.await_members(deployment.config.evaluator_group, 2)
+    deployment.processes.await_members(deployment.agent_group, 2)
     sales = sell(deployment)
 
-    deployment.finish(sales)
+    deployment.processes.finish(sales)
 
     assert_sold(deployment, sales)
     assert calls_made(calls) == {f"{facet} {n}": 1 for facet in (PAY, APPROVE, SHIP) for n in range(ORDERS)}
@@ -95,16 +95,16 @@ def test_each_event_is_done_once_by_agents_and_pollers_together(deployment: Kafk
 )
 @pytest.mark.long
 def test_what_dies_and_what_comes_twice_loses_and_doubles_nothing(
-    evaluator: str, agent: str, poller: str, deployment: KafkaDeployment, calls: Path
+    evaluator: str, agent: str, poller: str, deployment: Deployment, calls: Path
 ) -> None:
     doomed = [
-        deployment.evaluator(at=evaluator, passes=3),
-        deployment.agent_of(MODULE, at=agent, passes=4),
-        deployment.poller(MODULE, at=poller, passes=3),
+        deployment.processes.evaluator(at=evaluator, passes=3),
+        deployment.processes.agent_of(MODULE, at=agent, passes=4),
+        deployment.processes.poller(MODULE, at=poller, passes=3),
     ]
-    deployment.evaluator()
-    deployment.poller(MODULE)
-    deployment.agent_of(MODULE)
+    deployment.processes.evaluator()
+    deployment.processes.poller(MODULE)
+    deployment.processes.agent_of(MODULE)
     sales = sell(deployment)
     eventually(lambda: any(party.has_died() for party in doomed), DEADLINE_S)
     # A stranger answers what was answered, and what is a task.
@@ -113,10 +113,10 @@ def test_what_dies_and_what_comes_twice_loses_and_doubles_nothing(
             if step.event_state == "event.Completed":
                 answer = StepContinue(step_id=step.id, result={"by": "a stranger"})
                 value = deployment.codec.encode(answer, deployment.topology.control())
-                deployment.put(deployment.topology.control(), value, key=sale.encode())
+                deployment.queue(deployment.topology.control(), value, key=sale.encode())
     deployment.flush()
 
-    deployment.finish(sales)
+    deployment.processes.finish(sales)
 
     assert_sold(deployment, sales)
     # Only what died with its handler's work unstored was done again.

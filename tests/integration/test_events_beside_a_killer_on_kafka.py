@@ -4,11 +4,12 @@ import pytest
 
 from afl_stream.wire.messages import StepContinue, StepFailed
 from tests.eventually import eventually
-from tests.integration.kafka_deployment import Deployments, KafkaDeployment
-from tests.integration.party_handlers import DEADLY
-from tests.integration.processes import DEADLINE_S, Party
-from tests.scenarios.shop import SHOP
 from tests.unit.stream.agent_bench import event
+from tests.worlds.deployment import Deployment
+from tests.worlds.party_handlers import DEADLY
+from tests.worlds.processes import DEADLINE_S, Party
+from tests.worlds.shop import SHOP
+from tests.worlds.world import Deployments
 
 PRICE = "shop.Price"
 EVENTS = 6
@@ -16,15 +17,15 @@ EVENTS = 6
 MOST_LIVES = 10
 
 
-def publish(deployment: KafkaDeployment, killers: set[int]) -> None:
+def publish(deployment: Deployment, killers: set[int]) -> None:
     for number in range(1, EVENTS + 1):
         asked = event(PRICE, number, payload={"item": DEADLY if number in killers else f"item {number}"})
         value = deployment.codec.encode(asked, deployment.topology.facet(PRICE))
-        deployment.put(deployment.topology.facet(PRICE), value, key=asked.step_id.encode())
+        deployment.queue(deployment.topology.facet(PRICE), value, key=asked.step_id.encode())
     deployment.flush()
 
 
-def first_answers(deployment: KafkaDeployment) -> dict[str, str]:
+def first_answers(deployment: Deployment) -> dict[str, str]:
     """By step, what was answered first: ok, or the error's type."""
     found: dict[str, str] = {}
     for answer in deployment.messages(deployment.topology.control()):
@@ -35,7 +36,7 @@ def first_answers(deployment: KafkaDeployment) -> dict[str, str]:
     return found
 
 
-def died(agent: Party, deployment: KafkaDeployment) -> bool:
+def died(agent: Party, deployment: Deployment) -> bool:
     """Wait until the agent has died, or everything is answered; whether it died."""
     eventually(lambda: agent.has_died() or len(first_answers(deployment)) == EVENTS, DEADLINE_S, interval_s=0.1)
     return agent.has_died()
@@ -65,7 +66,7 @@ def test_an_event_beside_those_that_kill_their_agent_is_answered(
     publish(deployment, killers)
 
     lives = 1
-    while died(deployment.agent(), deployment):
+    while died(deployment.processes.agent(), deployment):
         lives += 1
         assert lives <= MOST_LIVES
 

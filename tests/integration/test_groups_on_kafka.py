@@ -12,18 +12,18 @@ from confluent_kafka import Consumer
 
 from afl_stream.wire.messages import Event
 from tests.eventually import eventually
-from tests.integration.kafka_deployment import Deployments, KafkaDeployment
-from tests.integration.processes import DEADLINE_S
-from tests.scenarios.delivery_checks import assert_delivered, assert_no_offset_past_its_effect
-from tests.scenarios.loop_harness import unique_ids
 from tests.scenarios.test_rival_evaluators import FLEET, HOSTS, PING, WORKFLOWS
+from tests.worlds.delivery_checks import assert_delivered, assert_no_offset_past_its_effect
+from tests.worlds.deployment import Deployment, unique_ids
+from tests.worlds.processes import DEADLINE_S
+from tests.worlds.world import Deployments
 
 EVENTS = WORKFLOWS * HOSTS
 #: Each call takes this long, so that there is a middle in which parties come and go.
 PACE_MS = 30
 
 
-def start_scans(deployment: KafkaDeployment) -> list[str]:
+def start_scans(deployment: Deployment) -> list[str]:
     hosts = list(range(HOSTS))
     return [
         deployment.client.start("fleet.Scan", {"hosts": hosts}, workflow_id=f"scan-{number}")
@@ -31,13 +31,13 @@ def start_scans(deployment: KafkaDeployment) -> list[str]:
     ]
 
 
-def answered(deployment: KafkaDeployment) -> int:
+def answered(deployment: Deployment) -> int:
     """How many events have their answer in the store."""
     ids = [f"scan-{number}" for number in range(WORKFLOWS)]
     return sum(step.event_state == "event.Completed" for scan in ids for step in deployment.steps(scan))
 
 
-def assert_scanned(deployment: KafkaDeployment, scans: list[str]) -> None:
+def assert_scanned(deployment: Deployment, scans: list[str]) -> None:
     assert_delivered(deployment, scans)
     for scan in scans:
         assert deployment.workflow(scan).outputs == {"times": [2 * host for host in range(HOSTS)]}
@@ -51,23 +51,23 @@ def test_one_of_each_added_and_one_removed_in_the_middle_of_500_events(
     deployment = deployments(FLEET, protocol=protocol, control_partitions=4)
     gate = tmp_path / "gate"
     pace = {"PARTY_PACE_MS": str(PACE_MS), "PARTY_GATE": str(gate)}
-    evaluators = [deployment.evaluator() for _ in range(2)]
-    agents = [deployment.agent(environment=pace) for _ in range(2)]
-    deployment.await_members(deployment.config.evaluator_group, 2)
-    deployment.await_members(deployment.agent_group, 2)
+    evaluators = [deployment.processes.evaluator() for _ in range(2)]
+    agents = [deployment.processes.agent(environment=pace) for _ in range(2)]
+    deployment.processes.await_members(deployment.config.evaluator_group, 2)
+    deployment.processes.await_members(deployment.agent_group, 2)
     scans = start_scans(deployment)
     eventually(lambda: answered(deployment) > 0, DEADLINE_S)
 
-    evaluators.append(deployment.evaluator())
-    agents.append(deployment.agent(environment=pace))
-    deployment.await_members(deployment.config.evaluator_group, 3)
-    deployment.await_members(deployment.agent_group, 3)
+    evaluators.append(deployment.processes.evaluator())
+    agents.append(deployment.processes.agent(environment=pace))
+    deployment.processes.await_members(deployment.config.evaluator_group, 3)
+    deployment.processes.await_members(deployment.agent_group, 3)
     gate.touch()
     evaluators[0].ask_to_stop()
     agents[0].ask_to_stop()
     assert answered(deployment) < EVENTS, "it was over before the end"
     done = [evaluators[0].stats(), agents[0].stats()]
-    deployment.finish(scans)
+    deployment.processes.finish(scans)
 
     assert_scanned(deployment, scans)
     assert [done[0]["outcomes"].get("unreadable"), done[1]["failed"]] == [None, 0]
@@ -81,7 +81,7 @@ class AnyKey:
 
     FIRST_PART = EVENTS // 10
 
-    def __init__(self, deployment: KafkaDeployment, seed: int) -> None:
+    def __init__(self, deployment: Deployment, seed: int) -> None:
         self._deployment = deployment
         self._random = Random(seed)
         self._topic = deployment.topology.facet(PING)
@@ -124,7 +124,7 @@ class AnyKey:
         text = json.dumps({"step_id": event.step_id, "result": {"ms": 2 * int(str(event.payload["host"]))}})
         for _ in range(self._random.choice((1, 1, 2))):
             key = self._random.choice((None, b"", b"same", str(self._random.random()).encode()))
-            self._deployment.put(self._control, text.encode(), key=key)
+            self._deployment.queue(self._control, text.encode(), key=key)
             self.answers += 1
         self._deployment.flush()
 
@@ -134,17 +134,17 @@ def test_evaluators_that_share_a_store_and_get_answers_under_random_keys_apply_e
     protocol: str, deployments: Deployments
 ) -> None:
     deployment = deployments(FLEET, protocol=protocol, control_partitions=4)
-    evaluators = [deployment.evaluator() for _ in range(2)]
-    deployment.await_members(deployment.config.evaluator_group, 2)
+    evaluators = [deployment.processes.evaluator() for _ in range(2)]
+    deployment.processes.await_members(deployment.config.evaluator_group, 2)
     scans = start_scans(deployment)
     topic = deployment.topology.facet(PING)
 
     with AnyKey(deployment, seed=1) as agent:
         eventually(lambda: answered(deployment) == AnyKey.FIRST_PART, DEADLINE_S)
-        evaluators.append(deployment.evaluator().when_ready())
+        evaluators.append(deployment.processes.evaluator().when_ready())
         agent.go_on()
         evaluators[0].ask_to_stop()
-        deployment.finish(scans)
+        deployment.processes.finish(scans)
     eventually(deployment.has_read_all, DEADLINE_S, interval_s=0.1)
     outcomes = [evaluators[0].stats(), evaluators[1].stop(), evaluators[2].stop()]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.processes import ROOT
+from tests.worlds.processes import ROOT
 
 
 def _run(*words: str) -> tuple[int, str]:

@@ -3,10 +3,11 @@
 import pytest
 
 from tests.eventually import eventually
-from tests.integration.kafka_deployment import Deployments, KafkaDeployment
-from tests.integration.party_handlers import DEFERRED
-from tests.integration.processes import DEADLINE_S
-from tests.scenarios.shop import ORDER, SHOP, start_orders
+from tests.worlds.deployment import Deployment
+from tests.worlds.party_handlers import DEFERRED
+from tests.worlds.processes import DEADLINE_S
+from tests.worlds.shop import ORDER, SHOP, start_orders
+from tests.worlds.world import Deployments
 
 ORDERS = 3
 #: What an order asks: three prices, and the shipping.
@@ -15,17 +16,17 @@ EVENTS_OF_AN_ORDER = 4
 EVENTS_OF_THE_OPEN_ORDER = 3
 
 
-def deployment_without_offsets(deployments: Deployments, **settings: str) -> KafkaDeployment:
+def deployment_without_offsets(deployments: Deployments, **settings: str) -> Deployment:
     """Three orders that have ended and one that waits, handled by agents whose group has no offsets any more."""
     deployment = deployments(SHOP, settings=settings)
     orders = start_orders(deployment, ORDERS)
     deployment.client.start(ORDER, {"items": ["tea", "sugar", DEFERRED]}, workflow_id="open")
-    deployment.evaluator()
-    agent = deployment.agent()
-    deployment.finish(orders)
+    deployment.processes.evaluator()
+    agent = deployment.processes.agent()
+    deployment.processes.finish(orders)
     eventually(lambda: len(deployment.events("shop.Price")) == 3 * (ORDERS + 1), DEADLINE_S)
     agent.stop()
-    deployment.admin.delete_consumer_groups([deployment.agent_group])[deployment.agent_group].result(30)
+    deployment.kafka.admin.delete_consumer_groups([deployment.agent_group])[deployment.agent_group].result(30)
     return deployment
 
 
@@ -33,7 +34,7 @@ def deployment_without_offsets(deployments: Deployments, **settings: str) -> Kaf
 def test_events_of_ended_runs_are_skipped_and_that_is_told_with_numbers(deployments: Deployments) -> None:
     deployment = deployment_without_offsets(deployments)
 
-    agent = deployment.agent().when_it_says("no committed offsets")
+    agent = deployment.processes.agent().when_it_says("no committed offsets")
     price = deployment.topology.facet("shop.Price")
 
     def has_read_all() -> bool:
@@ -54,8 +55,8 @@ def test_an_agent_that_refuses_ends_and_handles_nothing(deployments: Deployments
     deployment = deployment_without_offsets(deployments, AFL_AGENT_LOST_OFFSETS="refuse")
     answers = len(deployment.messages(deployment.topology.control()))
 
-    agent = deployment.command("agent", "--group", deployment.agent_group, "--handlers",
-                               "tests.integration.party_handlers:price=shop.Price")  # fmt: skip
+    agent = deployment.processes.command("agent", "--group", deployment.agent_group, "--handlers",
+                               "tests.worlds.party_handlers:price=shop.Price")  # fmt: skip
 
     assert agent.exit_code() == 3
     assert "has no committed offsets" in agent.log

@@ -7,24 +7,25 @@ from confluent_kafka import TopicPartition as Place
 
 from afl.engine.model.store import COMPLETED
 from tests.eventually import eventually
-from tests.integration.kafka_deployment import Deployments, KafkaDeployment
-from tests.integration.processes import DEADLINE_S
-from tests.scenarios.shop import SHOP, start_orders
+from tests.worlds.deployment import Deployment
+from tests.worlds.processes import DEADLINE_S
+from tests.worlds.shop import SHOP, start_orders
+from tests.worlds.world import Deployments
 
 ORDERS = 3
 
 pytestmark = pytest.mark.long
 
 
-def retention_takes_all(deployment: KafkaDeployment, topic: str) -> None:
+def retention_takes_all(deployment: Deployment, topic: str) -> None:
     """Delete the records of a topic as retention does, which counts their offsets on."""
-    deployment.set_of_topic(topic, "cleanup.policy", "delete")
+    deployment.kafka.set_of_topic(topic, "cleanup.policy", "delete")
     place = Place(topic, 0, -1)
-    for done in deployment.admin.delete_records([place]).values():
+    for done in deployment.kafka.admin.delete_records([place]).values():
         done.result(20)
 
 
-def has_asked(deployment: KafkaDeployment) -> bool:
+def has_asked(deployment: Deployment) -> bool:
     return len(deployment.records(deployment.topology.facet("shop.Price"))) == 3 * ORDERS
 
 
@@ -34,17 +35,17 @@ def test_events_whose_schemas_are_gone_wait_until_the_evaluator_has_announced_th
 ) -> None:
     deployment = deployments(SHOP)
     orders = start_orders(deployment, ORDERS)
-    evaluator = deployment.evaluator()
+    evaluator = deployment.processes.evaluator()
     eventually(lambda: has_asked(deployment), DEADLINE_S, interval_s=0.1)
     schemas = deployment.topology.schemas()
     if loss == "retention":
         retention_takes_all(deployment, schemas)
     else:
-        deployment.make_again(schemas)
+        deployment.recreate(schemas)
 
-    agent = deployment.agent()
+    agent = deployment.processes.agent()
     agent.when_it_says("it was announced, and")
-    deployment.finish(orders)
+    deployment.processes.finish(orders)
 
     assert [deployment.workflow(order).status for order in orders] == [COMPLETED] * ORDERS
     assert deployment.records(deployment.topology.dlq(deployment.topology.facet("shop.Price"))) == []
@@ -54,9 +55,9 @@ def test_events_whose_schemas_are_gone_wait_until_the_evaluator_has_announced_th
 def test_services_tell_of_a_schemas_topic_that_deletes(deployments: Deployments) -> None:
     deployment = deployments(SHOP)
     schemas = deployment.topology.schemas()
-    deployment.set_of_topic(schemas, "cleanup.policy", "delete")
+    deployment.kafka.set_of_topic(schemas, "cleanup.policy", "delete")
 
-    parties = [deployment.evaluator(), deployment.agent(), deployment.command("audit")]
+    parties = [deployment.processes.evaluator(), deployment.processes.agent(), deployment.processes.command("audit")]
 
     for party in parties:
         party.when_it_says(f"topic {schemas} has cleanup.policy=delete, not compact")

@@ -16,7 +16,7 @@ from afl.engine.errors import StoreUnavailable, WorkflowConflict
 from afl.engine.model.store import Batch
 from afl.stores.mongo.store import MongoStore
 from tests.contract.store_rows import change, outbox_record, start, step_document, task, workflow_row
-from tests.integration.mongodb import a_database
+from tests.worlds.mongodb import a_database
 from tools.mongodb import Server
 
 

@@ -45,8 +45,8 @@ from tests.contract.store_rows import (
     workflow_row,
 )
 from tests.eventually import eventually
-from tests.integration.mongodb import server_of_the_run
 from tests.unit.runtime.engine.restarts import ForgetfulEngine
+from tests.worlds.mongodb import server_of_the_run
 
 ROOT = Path(__file__).parents[2]
 STORES_PAGE = ROOT / "docs" / "stores.md"

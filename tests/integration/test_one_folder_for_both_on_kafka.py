@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.processes import Processes
 from tests.integration.test_cli_on_kafka import KafkaCommandLine, _command_line
 from tests.scenarios.command_lines import Called
+from tests.worlds.processes import Processes
 
 pytestmark = pytest.mark.long
 

@@ -9,22 +9,24 @@ import pytest
 
 from afl.engine.model.store import COMPLETED
 from tests.eventually import eventually
-from tests.integration.kafka_deployment import Deployments, KafkaDeployment
-from tests.integration.processes import DEADLINE_S, Party
-from tests.scenarios.shop import SHOP, start_orders
+from tests.worlds.deployment import Deployment
+from tests.worlds.processes import DEADLINE_S, Party
+from tests.worlds.shop import SHOP, start_orders
+from tests.worlds.stored_rows import file_of
+from tests.worlds.world import Deployments
 
 ORDERS = 3
 
 pytestmark = pytest.mark.long
 
 
-def evaluator_in(deployment: KafkaDeployment, folder: Path, *words: str) -> Party:
+def evaluator_in(deployment: Deployment, folder: Path, *words: str) -> Party:
     """Start an evaluator of the deployment with the store of another folder."""
     folder.mkdir(exist_ok=True)
-    return deployment.command("evaluator", *words, AFL_STORE_PATH=str(folder / "store.sqlite3"))
+    return deployment.processes.command("evaluator", *words, AFL_STORE_PATH=str(folder / "store.sqlite3"))
 
 
-def asked(deployment: KafkaDeployment) -> int:
+def asked(deployment: Deployment) -> int:
     """How many events were published, copies included: so often handlers run."""
     return sum(len(deployment.records(deployment.topology.facet(facet))) for facet in ("shop.Price", "shop.Ship"))
 
@@ -34,15 +36,15 @@ def test_an_evaluator_in_another_folder_ends_with_3_and_runs_nothing_again(
 ) -> None:
     deployment = deployments(SHOP)
     orders = start_orders(deployment, ORDERS)
-    evaluator, _ = deployment.evaluator(), deployment.agent()
-    deployment.finish(orders)
+    evaluator, _ = deployment.processes.evaluator(), deployment.processes.agent()
+    deployment.processes.finish(orders)
     before = asked(deployment)
 
     beside = evaluator_in(deployment, tmp_path / "two")
 
     assert beside.exit_code() == 3
     assert deployment.store.identity().id in beside.log
-    assert str(deployment.store_path) in beside.log
+    assert str(deployment.config.store_path) in beside.log
     assert str(tmp_path / "two" / "store.sqlite3") in beside.log
     assert "last seen" in beside.log
     assert "--new-store" in beside.log
@@ -51,9 +53,9 @@ def test_an_evaluator_in_another_folder_ends_with_3_and_runs_nothing_again(
     evaluator.stop()
     alone = evaluator_in(deployment, tmp_path / "two")
     assert alone.exit_code() == 3
-    deployment.evaluator()
+    deployment.processes.evaluator()
     more = start_orders(deployment, 1, "later")
-    deployment.finish(more)
+    deployment.processes.finish(more)
     assert [deployment.workflow(order).status for order in orders + more] == [COMPLETED] * (ORDERS + 1)
     assert asked(deployment) == before + 4
 
@@ -81,13 +83,13 @@ def test_a_copy_of_the_store_ends_with_3_once_the_original_has_worked_on(
 ) -> None:
     deployment = deployments(SHOP)
     orders = start_orders(deployment, ORDERS)
-    evaluator, _ = deployment.evaluator(), deployment.agent()
-    deployment.finish(orders)
+    evaluator, _ = deployment.processes.evaluator(), deployment.processes.agent()
+    deployment.processes.finish(orders)
     (tmp_path / "two").mkdir()
-    with deployment.file() as file, sqlite3.connect(tmp_path / "two" / "store.sqlite3") as copy:
+    with file_of(deployment) as file, sqlite3.connect(tmp_path / "two" / "store.sqlite3") as copy:
         file.backup(copy)
     copy.close()
-    deployment.finish(start_orders(deployment, 1, "later"))
+    deployment.processes.finish(start_orders(deployment, 1, "later"))
 
     on_copy = evaluator_in(deployment, tmp_path / "two")
 
@@ -101,8 +103,8 @@ def test_new_store_takes_over_and_the_evaluator_of_the_other_ends_with_3(
 ) -> None:
     deployment = deployments(SHOP)
     orders = start_orders(deployment, 1)
-    agent, first = deployment.agent(), deployment.command("evaluator")
-    deployment.finish(orders)
+    agent, first = deployment.processes.agent(), deployment.processes.command("evaluator")
+    deployment.processes.finish(orders)
 
     second = evaluator_in(deployment, tmp_path / "two", "--new-store")
 

@@ -13,8 +13,9 @@ from afl.engine.model.store import CANCELLED, COMPLETED, ERROR, PAUSED, StepDocu
 from afl_stream.agent.agent import Agent, AgentConfig, HandlerContext
 from afl_stream.kafka.transport import KafkaTransport
 from tests.eventually import eventually
-from tests.integration.kafka_deployment import Deployments, KafkaDeployment
-from tests.integration.processes import DEADLINE_S
+from tests.worlds.deployment import Deployment
+from tests.worlds.processes import DEADLINE_S
+from tests.worlds.world import Deployments
 
 CHECKOUT = """
 namespace shop {
@@ -27,7 +28,7 @@ namespace shop {
 """
 
 
-def step_of(deployment: KafkaDeployment, workflow_id: str) -> StepDocument:
+def step_of(deployment: Deployment, workflow_id: str) -> StepDocument:
     row = deployment.store.load_workflow(workflow_id)
     assert row is not None
     (step,) = [
@@ -38,7 +39,7 @@ def step_of(deployment: KafkaDeployment, workflow_id: str) -> StepDocument:
     return step
 
 
-def comes_to(deployment: KafkaDeployment, workflow_id: str, status: str, attempt: int = 0) -> None:
+def comes_to(deployment: Deployment, workflow_id: str, status: str, attempt: int = 0) -> None:
     def has_come() -> bool:
         row = deployment.store.load_workflow(workflow_id)
         if row is None or row.status != status:
@@ -50,7 +51,7 @@ def comes_to(deployment: KafkaDeployment, workflow_id: str, status: str, attempt
 
 def test_what_failed_is_retried_and_what_was_done_is_run_again(deployments: Deployments) -> None:
     deployment = deployments(CHECKOUT)
-    deployment.evaluator()
+    deployment.processes.evaluator()
     client = deployment.client
     client.start("shop.Checkout", {"order": "1"}, workflow_id="w1")
     comes_to(deployment, "w1", PAUSED, attempt=1)
@@ -74,7 +75,7 @@ def test_what_failed_is_retried_and_what_was_done_is_run_again(deployments: Depl
 
 def test_a_handler_that_asks_learns_of_a_cancellation(deployments: Deployments) -> None:
     deployment = deployments(CHECKOUT)
-    deployment.evaluator()
+    deployment.processes.evaluator()
     transport = KafkaTransport(deployment.config)
     agent = Agent(AgentConfig(stream=deployment.config, group=deployment.agent_group), transport)
     runs, learned = threading.Event(), threading.Event()
@@ -104,7 +105,7 @@ def test_a_handler_that_asks_learns_of_a_cancellation(deployments: Deployments) 
 @pytest.mark.long
 def test_events_of_a_cancelled_run_are_skipped_and_handed_out_again_after_a_retry(deployments: Deployments) -> None:
     deployment = deployments(CHECKOUT)
-    deployment.evaluator()
+    deployment.processes.evaluator()
     transport = KafkaTransport(deployment.config)
     agent = Agent(AgentConfig(stream=deployment.config, group=deployment.agent_group), transport)
     handled: list[tuple[str, int]] = []

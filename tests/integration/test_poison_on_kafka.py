@@ -6,12 +6,13 @@ from afl.engine.model.store import ERROR, StepDocument
 from afl_stream.transport import Headers
 from afl_stream.wire.messages import StepContinue
 from tests.eventually import eventually
-from tests.integration.kafka_deployment import Deployments, KafkaDeployment
-from tests.integration.party_handlers import DEADLY, DEFERRED
-from tests.integration.processes import DEADLINE_S, Party
 from tests.record_headers import headers_of
-from tests.scenarios.shop import ORDER, SHOP, assert_one_answer_each, start_orders
 from tests.unit.stream.agent_bench import named
+from tests.worlds.deployment import Deployment
+from tests.worlds.party_handlers import DEADLY, DEFERRED
+from tests.worlds.processes import DEADLINE_S, Party
+from tests.worlds.shop import ORDER, SHOP, assert_one_answer_each, start_orders
+from tests.worlds.world import Deployments
 
 ORDERS = 2
 MAX_CRASHES = 3
@@ -34,14 +35,14 @@ def poison_from(good: bytes) -> Poison:
     }
 
 
-def put_poison(deployment: KafkaDeployment, topic: str, poison: Poison, named: Mapping[str, Headers] = {}) -> None:
+def put_poison(deployment: Deployment, topic: str, poison: Poison, named: Mapping[str, Headers] = {}) -> None:
     """`named`: headers of some of them, by which they say whose event they are."""
     for name, (key, value, _) in poison.items():
-        deployment.put(topic, value, key=key, headers=(("poison", name.encode()), *named.get(name, ())))
+        deployment.queue(topic, value, key=key, headers=(("poison", name.encode()), *named.get(name, ())))
     deployment.flush()
 
 
-def assert_dead_lettered(deployment: KafkaDeployment, topic: str, poison: Poison) -> None:
+def assert_dead_lettered(deployment: Deployment, topic: str, poison: Poison) -> None:
     """One dead letter each, as it was, with the reason and the place that it came from."""
     came = {headers_of(r)["poison"].decode(): r for r in deployment.records(topic) if "poison" in headers_of(r)}
     letters = deployment.dead_letters(topic)
@@ -57,8 +58,8 @@ def assert_dead_lettered(deployment: KafkaDeployment, topic: str, poison: Poison
         assert headers["afl_dlq_offset"].decode() == str(came[name].offset)
 
 
-def assert_orders_done(deployment: KafkaDeployment, orders: list[str]) -> None:
-    deployment.finish(orders)
+def assert_orders_done(deployment: Deployment, orders: list[str]) -> None:
+    deployment.processes.finish(orders)
     for order in orders:
         assert_one_answer_each(deployment, order)
 
@@ -70,8 +71,8 @@ def test_poison_on_the_control_topic_is_dead_lettered_and_the_answers_are_applie
     poison = poison_from(good)
     put_poison(deployment, control, poison)
     orders = start_orders(deployment, ORDERS)
-    evaluator = deployment.evaluator()
-    deployment.agent()
+    evaluator = deployment.processes.evaluator()
+    deployment.processes.agent()
 
     assert_orders_done(deployment, orders)
 
@@ -79,8 +80,8 @@ def test_poison_on_the_control_topic_is_dead_lettered_and_the_answers_are_applie
     assert evaluator.stop()["outcomes"]["unreadable"] == len(poison)
 
 
-def waiting_step(deployment: KafkaDeployment, workflow_id: str, item: str) -> StepDocument:
-    """Return the step that asks for the price of this item, as soon as it has asked."""
+def waiting_step(deployment: Deployment, workflow_id: str, item: str) -> StepDocument:
+    """The step that asks for the price of this item, as soon as it has asked."""
 
     def found() -> list[StepDocument]:
         steps = deployment.steps(workflow_id)
@@ -91,8 +92,8 @@ def waiting_step(deployment: KafkaDeployment, workflow_id: str, item: str) -> St
     return step
 
 
-def event_of(deployment: KafkaDeployment, topic: str, step_id: str) -> bytes:
-    """Return what the step's event says, as soon as it is published."""
+def event_of(deployment: Deployment, topic: str, step_id: str) -> bytes:
+    """What the step's event says, as soon as it is published."""
 
     def found() -> list[bytes]:
         return [r.value for r in deployment.records(topic) if r.key == step_id.encode() and r.value is not None]
@@ -106,8 +107,8 @@ def test_poison_on_a_facet_topic_is_dead_lettered_and_its_step_is_told(deploymen
     topic = deployment.topology.facet("shop.Price")
     orders = start_orders(deployment, ORDERS)
     deployment.client.start(ORDER, {"items": ["tea", "sugar", DEFERRED]}, workflow_id="spoilt")
-    deployment.evaluator()
-    deployment.agent()
+    deployment.processes.evaluator()
+    deployment.processes.agent()
     step = waiting_step(deployment, "spoilt", DEFERRED)
     asked = event_of(deployment, topic, step.id)
     poison = {name: entry for name, entry in poison_from(asked).items() if name != "key that is no text"}
@@ -116,7 +117,7 @@ def test_poison_on_a_facet_topic_is_dead_lettered_and_its_step_is_told(deploymen
     poison["truncated"] = (step.id.encode(), asked[:-1], "truncated")
 
     put_poison(deployment, topic, poison, {"truncated": named(step.id, 1)})
-    deployment.finish(["spoilt"])
+    deployment.processes.finish(["spoilt"])
 
     failed = deployment.workflow("spoilt")
     assert failed.status == ERROR
@@ -127,9 +128,9 @@ def test_poison_on_a_facet_topic_is_dead_lettered_and_its_step_is_told(deploymen
     assert_orders_done(deployment, orders)
 
 
-def dies(agent: Party, deployment: KafkaDeployment) -> bool:
+def dies(agent: Party, deployment: Deployment) -> bool:
     """Wait until the agent has died of an event, or the workflow of the event has ended; whether it died."""
-    eventually(lambda: agent.has_died() or deployment.has_ended("spoilt"), DEADLINE_S)
+    eventually(lambda: agent.has_died() or deployment.processes.has_ended("spoilt"), DEADLINE_S)
     return agent.has_died()
 
 
@@ -139,10 +140,10 @@ def test_an_event_that_kills_its_agent_is_parked_after_so_many_crashes_and_its_w
     deployment = deployments(SHOP, settings={"AFL_AGENT_MAX_CRASHES": str(MAX_CRASHES)})
     orders = start_orders(deployment, ORDERS)
     deployment.client.start(ORDER, {"items": ["tea", "sugar", DEADLY]}, workflow_id="spoilt")
-    deployment.evaluator()
+    deployment.processes.evaluator()
     deaths = 0
     for _ in range(MOST_LIVES):
-        agent = deployment.agent()
+        agent = deployment.processes.agent()
         if not dies(agent, deployment):
             break
         deaths += 1

@@ -22,9 +22,10 @@ from afl_stream.wire.avro.schema import parse_schema_text
 from afl_stream.wire.messages import StepContinue
 from tests.eventually import eventually
 from tests.integration.java_programs import EXAMPLES, JavaPrograms
-from tests.integration.kafka_deployment import Deployments, KafkaDeployment
-from tests.integration.processes import DEADLINE_S
 from tests.integration.schemas_page import SCHEMAS, programs
+from tests.worlds.deployment import Deployment
+from tests.worlds.processes import DEADLINE_S
+from tests.worlds.world import Deployments
 
 SALES = """
 namespace shop {
@@ -77,21 +78,21 @@ def java(tmp_path_factory: pytest.TempPathFactory) -> JavaPrograms:
 
 
 @pytest.fixture
-def ended_sale(deployments: Deployments, tmp_path: Path) -> KafkaDeployment:
-    """Return a deployment in which one run has come to its end."""
+def ended_sale(deployments: Deployments, tmp_path: Path) -> Deployment:
+    """A deployment in which one run has come to its end."""
     deployment = deployments(SALES)
     handlers = tmp_path / "desk.py"
     handlers.write_text(HANDLERS)
-    deployment.evaluator()
-    deployment.command("agent", "--handlers", str(handlers))
+    deployment.processes.evaluator()
+    deployment.processes.command("agent", "--handlers", str(handlers))
     deployment.client.start("shop.Sale", {"orders": ORDERS, "lines": LINES, "extra": EXTRA}, workflow_id="sale")
-    deployment.finish(["sale"])
+    deployment.processes.finish(["sale"])
     assert deployment.workflow("sale").status == COMPLETED
     return deployment
 
 
-def read_by_python(deployment: KafkaDeployment, facet: str, folder: Path) -> list[dict[str, Any]]:
-    """Return what the page's Python program prints, in the order of the keys; it loads nothing of ours."""
+def read_by_python(deployment: Deployment, facet: str, folder: Path) -> list[dict[str, Any]]:
+    """What the page's Python program prints, in the order of the keys; it loads nothing of ours."""
     program = folder / "read_events.py"
     program.write_text(programs()[program.name])
     run = subprocess.run(
@@ -110,7 +111,7 @@ def read_by_python(deployment: KafkaDeployment, facet: str, folder: Path) -> lis
     return by_key(run.stdout)
 
 
-def addresses(deployment: KafkaDeployment, facet: str) -> tuple[str, str, str]:
+def addresses(deployment: Deployment, facet: str) -> tuple[str, str, str]:
     topology = deployment.topology
     return deployment.config.kafka.bootstrap or "", topology.schemas(), topology.facet(facet)
 
@@ -119,7 +120,7 @@ def by_key(printed: str) -> list[dict[str, Any]]:
     return sorted((json.loads(line) for line in printed.splitlines()), key=lambda line: str(line["key"]))
 
 
-def steps_of(deployment: KafkaDeployment, facet: str) -> list[StepDocument]:
+def steps_of(deployment: Deployment, facet: str) -> list[StepDocument]:
     return sorted((s for s in deployment.steps("sale") if s.facet_name == facet), key=lambda step: step.id)
 
 
@@ -137,7 +138,7 @@ def supplied(wire: Any) -> Any:
 
 
 def test_python_and_java_read_one_record_for_each_step_with_its_parameters(
-    ended_sale: KafkaDeployment, java: JavaPrograms, tmp_path: Path
+    ended_sale: Deployment, java: JavaPrograms, tmp_path: Path
 ) -> None:
     for facet, count in ((CHARGE, len(ORDERS)), (PACK, 1)):
         steps = steps_of(ended_sale, facet)
@@ -159,7 +160,7 @@ def test_python_and_java_read_one_record_for_each_step_with_its_parameters(
 
 
 def test_the_schemas_topic_holds_plain_json_under_its_sha256_and_java_finds_our_fingerprints(
-    ended_sale: KafkaDeployment, java: JavaPrograms
+    ended_sale: Deployment, java: JavaPrograms
 ) -> None:
     announced = ended_sale.records(ended_sale.topology.schemas())
     assert {record.key for record in announced} == {
@@ -190,7 +191,7 @@ _HEADERS: Final = {
 _HEADERS_OF_RUNS: Final = _HEADERS | {"ce_time", "ce_subject"}
 
 
-def test_topics_have_the_records_keys_and_headers_of_the_page(ended_sale: KafkaDeployment) -> None:
+def test_topics_have_the_records_keys_and_headers_of_the_page(ended_sale: Deployment) -> None:
     page, prefix = (SCHEMAS / "README.md").read_text(), ended_sale.config.prefix
     for header in _HEADERS_OF_RUNS:
         assert f"`{header}`" in page
@@ -226,21 +227,21 @@ def test_topics_have_the_records_keys_and_headers_of_the_page(ended_sale: KafkaD
 
 
 @pytest.fixture
-def waiting_checkouts(deployments: Deployments) -> KafkaDeployment:
-    """Return a deployment with an evaluator and no agent, in which three steps wait for one."""
+def waiting_checkouts(deployments: Deployments) -> Deployment:
+    """A deployment with an evaluator and no agent, in which three steps wait for one."""
     deployment = deployments(SALES)
-    deployment.evaluator()
+    deployment.processes.evaluator()
     for order in ("1", "2", "3"):
         deployment.client.start("shop.Checkout", {"order": order}, workflow_id=f"checkout-{order}")
     eventually(lambda: len(deployment.events(CHARGE)) == 3, DEADLINE_S, interval_s=0.1)
     return deployment
 
 
-def receipts(deployment: KafkaDeployment) -> list[object]:
+def receipts(deployment: Deployment) -> list[object]:
     return [(deployment.workflow(f"checkout-{order}").outputs or {}).get("receipt") for order in ("1", "2", "3")]
 
 
-def has_committed_all(deployment: KafkaDeployment, group: str, topic: str) -> bool:
+def has_committed_all(deployment: Deployment, group: str, topic: str) -> bool:
     committed = deployment.committed(group, [topic])
     return all(
         place in committed and record.offset < committed[place].offset
@@ -250,14 +251,14 @@ def has_committed_all(deployment: KafkaDeployment, group: str, topic: str) -> bo
 
 
 def test_an_agent_in_java_answers_in_avro_and_the_workflows_go_on(
-    waiting_checkouts: KafkaDeployment, java: JavaPrograms, tmp_path: Path
+    waiting_checkouts: Deployment, java: JavaPrograms, tmp_path: Path
 ) -> None:
     deployment, log = waiting_checkouts, tmp_path / "agent-in-java.log"
     prefix, file = deployment.config.prefix, SCHEMAS / "step_continue.avsc"
     words = (deployment.config.kafka.bootstrap or "", prefix, str(file))
     with java.running("ChargeAgent", *words, log=log) as agent:
         ids = [f"checkout-{order}" for order in ("1", "2", "3")]
-        eventually(lambda: all(map(deployment.has_ended, ids)) or agent.poll() is not None, DEADLINE_S)
+        eventually(lambda: all(map(deployment.processes.has_ended, ids)) or agent.poll() is not None, DEADLINE_S)
         assert agent.poll() is None, log.read_text()
         group, topic = f"{prefix}agent.{CHARGE}", deployment.topology.facet(CHARGE)
         eventually(partial(has_committed_all, deployment, group, topic), DEADLINE_S, interval_s=0.1)
@@ -279,20 +280,20 @@ OWN_SCHEMA = """{"type": "record", "name": "StepContinue", "namespace": "afl.v1"
     {"name": "step_id", "type": "string"}]}"""
 
 
-def test_an_answer_with_a_schema_of_its_writers_own_continues_a_step(waiting_checkouts: KafkaDeployment) -> None:
+def test_an_answer_with_a_schema_of_its_writers_own_continues_a_step(waiting_checkouts: Deployment) -> None:
     deployment = waiting_checkouts
     schema = fastavro.parse_schema(json.loads(OWN_SCHEMA))
     mark = b"\xc3\x01" + bytes.fromhex(fingerprint(to_parsing_canonical_form(json.loads(OWN_SCHEMA)), "CRC-64-AVRO"))
     key = hashlib.sha256(OWN_SCHEMA.encode()).hexdigest().encode()
-    deployment.put(deployment.topology.schemas(), OWN_SCHEMA.encode(), key=key)
+    deployment.queue(deployment.topology.schemas(), OWN_SCHEMA.encode(), key=key)
     deployment.flush()
 
     for event in deployment.events(CHARGE):
         body = io.BytesIO()
         answer = {"step_id": event.step_id, "result": {"receipt": f"own-{event.payload['order']}"}, "mood": "fine"}
         fastavro.schemaless_writer(body, schema, answer)
-        deployment.put(deployment.topology.control(), mark + body.getvalue(), key=event.workflow_id.encode())
+        deployment.queue(deployment.topology.control(), mark + body.getvalue(), key=event.workflow_id.encode())
     deployment.flush()
 
-    deployment.finish([f"checkout-{order}" for order in ("1", "2", "3")])
+    deployment.processes.finish([f"checkout-{order}" for order in ("1", "2", "3")])
     assert receipts(deployment) == ["own-1", "own-2", "own-3"]

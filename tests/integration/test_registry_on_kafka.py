@@ -11,9 +11,9 @@ import pytest
 from afl_stream.agent.handler_modules import HandlerRegistration
 from afl_stream.commands.stored_handlers import StoredHandlers
 from tests.eventually import eventually
-from tests.integration.kafka_deployment import Deployments, KafkaDeployment
-from tests.integration.processes import DEADLINE_S
-from tests.scenarios.loop_harness import program_of
+from tests.worlds.deployment import Deployment, program_of
+from tests.worlds.processes import DEADLINE_S
+from tests.worlds.world import Deployments
 
 PROGRAM = """
 namespace shop {
@@ -56,7 +56,7 @@ def handle(payload):
 class Registry:
     """Writes handler modules and registers them in the store of a deployment."""
 
-    def __init__(self, deployment: KafkaDeployment, folder: Path) -> None:
+    def __init__(self, deployment: Deployment, folder: Path) -> None:
         self._stored = StoredHandlers(deployment.store)
         self._folder = folder
 
@@ -80,25 +80,25 @@ class Registry:
         return path.read_text().splitlines() if path.exists() else []
 
 
-def start(deployment: KafkaDeployment, workflow: str, *orders: int) -> list[str]:
+def start(deployment: Deployment, workflow: str, *orders: int) -> list[str]:
     name = workflow.replace(".", "-")
     return [deployment.client.start(workflow, {"order": n}, workflow_id=f"{name}-{n}") for n in orders]
 
 
-def by(deployment: KafkaDeployment, workflow_ids: list[str]) -> list[str]:
+def by(deployment: Deployment, workflow_ids: list[str]) -> list[str]:
     outputs = [deployment.workflow(workflow_id).outputs for workflow_id in workflow_ids]
     return [str(found["by"]).strip() for found in outputs if found is not None]
 
 
-def committed(deployment: KafkaDeployment, facet: str, group: str | None = None) -> int:
+def committed(deployment: Deployment, facet: str, group: str | None = None) -> int:
     topic = deployment.topology.facet(facet)
     offsets = deployment.committed(group or deployment.config.agent_group(facet), [topic])
     return sum(offset.offset for offset in offsets.values())
 
 
-def has_left(deployment: KafkaDeployment, facet: str) -> bool:
+def has_left(deployment: Deployment, facet: str) -> bool:
     group = deployment.config.agent_group(facet)
-    return not deployment.admin.describe_consumer_groups([group])[group].result(20).members
+    return not deployment.kafka.admin.describe_consumer_groups([group])[group].result(20).members
 
 
 @pytest.mark.parametrize("protocol", ["classic", pytest.param("consumer", marks=pytest.mark.long)])
@@ -107,19 +107,19 @@ def test_registrations_become_subscriptions_while_the_agent_runs(
 ) -> None:
     deployment = deployments(PROGRAM, protocol=protocol)
     registry = Registry(deployment, tmp_path)
-    deployment.evaluator()
-    agent = deployment.registry_agent().when_ready()
+    deployment.processes.evaluator()
+    agent = deployment.processes.registry_agent().when_ready()
     # Nothing is registered: the events wait.
     first = start(deployment, "shop.Paid", *range(5))
     registry.put(PAY, "one", region="eu")
-    deployment.finish(first)
+    deployment.processes.finish(first)
     assert by(deployment, first) == ["one eu"] * 5
 
     registry.put(PAY, "two")
     registry.put(SHIP, "ships")
     agent.when_it_says(f"handles {PAY}, {SHIP}")
     changed = [*start(deployment, "shop.Paid", *range(5, 10)), *start(deployment, "shop.Shipped", *range(5))]
-    deployment.finish(changed)
+    deployment.processes.finish(changed)
     assert by(deployment, changed) == ["two"] * 5 + ["ships"] * 5
 
     registry.take(PAY)
@@ -127,11 +127,11 @@ def test_registrations_become_subscriptions_while_the_agent_runs(
     assert committed(deployment, PAY) == 10
     waiting = start(deployment, "shop.Paid", *range(10, 15))
     others = start(deployment, "shop.Shipped", *range(5, 10))
-    deployment.finish(others)
-    assert not any(map(deployment.has_ended, waiting))
+    deployment.processes.finish(others)
+    assert not any(map(deployment.processes.has_ended, waiting))
 
     registry.put(PAY, "three")
-    deployment.finish(waiting)
+    deployment.processes.finish(waiting)
     assert by(deployment, waiting) == ["three"] * 5
     # Each event was handled once, those from before the facet was left among them.
     assert sorted(registry.calls(PAY)) == sorted(f"{PAY} {n}" for n in range(15))
@@ -145,8 +145,8 @@ def test_one_group_for_all_goes_over_to_other_topics(deployments: Deployments, t
     group = deployment.agent_group
     registry = Registry(deployment, tmp_path)
     registry.put(PAY, "pays", pace_s=0.05)
-    deployment.evaluator()
-    agent = deployment.registry_agent(group=group).when_ready()
+    deployment.processes.evaluator()
+    agent = deployment.processes.registry_agent(group=group).when_ready()
     paid = start(deployment, "shop.Paid", *range(40))
     eventually(lambda: len(registry.calls(PAY)) > 3, DEADLINE_S)
 
@@ -156,10 +156,10 @@ def test_one_group_for_all_goes_over_to_other_topics(deployments: Deployments, t
     agent.when_it_says("left ")
     assert committed(deployment, PAY, group) == len(registry.calls(PAY)) < 40
     shipped = start(deployment, "shop.Shipped", *range(5))
-    deployment.finish(shipped)
+    deployment.processes.finish(shipped)
 
     registry.put(PAY, "again")
-    deployment.finish(paid)
+    deployment.processes.finish(paid)
     assert sorted(registry.calls(PAY)) == sorted(f"{PAY} {n}" for n in range(40))
     assert agent.stop()["answered"] == 45
 
@@ -171,8 +171,8 @@ def test_a_facet_that_is_deployed_later_is_seen_from_its_first_record(deployment
     registry = Registry(deployment, tmp_path)
     registry.put("Pay", "short")
     registry.put(SHIP, "never")
-    deployment.evaluator().when_ready()
-    agent = deployment.registry_agent("late.*").when_ready()
+    deployment.processes.evaluator().when_ready()
+    agent = deployment.processes.registry_agent("late.*").when_ready()
 
     program = program_of(LATE)
     deployment.client.apply_topics([program])
@@ -180,11 +180,11 @@ def test_a_facet_that_is_deployed_later_is_seen_from_its_first_record(deployment
     began_s = time.monotonic()
     late = start(deployment, "late.Paid", 1)
     not_ours = start(deployment, "shop.Shipped", 1)
-    deployment.finish(late)
+    deployment.processes.finish(late)
 
     assert time.monotonic() - began_s < SEEN_WITHIN_S
     assert by(deployment, late) == ["short"]
-    assert not any(map(deployment.has_ended, not_ours))
+    assert not any(map(deployment.processes.has_ended, not_ours))
     assert agent.stop()["answered"] == 1
 
 
@@ -202,8 +202,8 @@ def test_an_agent_that_is_killed_while_it_leaves_a_facet_loses_nothing(
     deployment = deployments(PROGRAM)
     registry = Registry(deployment, tmp_path)
     registry.put(PAY, "one", pace_s=0.05)
-    deployment.evaluator()
-    doomed = deployment.registry_agent(at=at).when_ready()
+    deployment.processes.evaluator()
+    doomed = deployment.processes.registry_agent(at=at).when_ready()
     paid = start(deployment, "shop.Paid", *range(20))
     # It commits for the first time before it calls the handler.
     eventually(lambda: doomed.has_died() or bool(registry.calls(PAY)), DEADLINE_S)
@@ -211,8 +211,8 @@ def test_an_agent_that_is_killed_while_it_leaves_a_facet_loses_nothing(
     registry.take(PAY)
     doomed.when_dead()
     registry.put(PAY, "two")
-    heir = deployment.registry_agent()
-    deployment.finish(paid)
+    heir = deployment.processes.registry_agent()
+    deployment.processes.finish(paid)
 
     assert {call.split()[1] for call in registry.calls(PAY)} == {str(n) for n in range(20)}
     answered = json.dumps(heir.stop())

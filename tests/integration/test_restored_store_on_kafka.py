@@ -8,22 +8,24 @@ import pytest
 from afl.engine.model.store import COMPLETED
 from afl_stream.client.client import Client
 from tests.eventually import eventually
-from tests.integration.kafka_deployment import Deployments, KafkaDeployment
-from tests.integration.processes import DEADLINE_S
-from tests.scenarios.delivery_checks import assert_no_offset_past_its_effect
-from tests.scenarios.shop import ITEMS, ORDER, SHOP, assert_one_answer_each, start_orders
+from tests.worlds.delivery_checks import assert_no_offset_past_its_effect
+from tests.worlds.deployment import Deployment
+from tests.worlds.processes import DEADLINE_S
+from tests.worlds.shop import ITEMS, ORDER, SHOP, assert_one_answer_each, start_orders
+from tests.worlds.stored_rows import file_of, restore, rows_of_work
+from tests.worlds.world import Deployments
 
 ORDERS = 3
 
 
-def event_ids(deployment: KafkaDeployment) -> set[str]:
+def event_ids(deployment: Deployment) -> set[str]:
     return {event.id for facet in ("shop.Price", "shop.Ship") for event in deployment.events(facet)}
 
 
-def copy_store(deployment: KafkaDeployment, target: Path) -> None:
+def copy_store(deployment: Deployment, target: Path) -> None:
     """Copy the file as it is after the last commit, as a backup does."""
     copy = sqlite3.connect(target)
-    with deployment.file() as file:
+    with file_of(deployment) as file:
         file.backup(copy)
     copy.close()
 
@@ -34,22 +36,22 @@ def test_a_store_put_back_from_an_earlier_copy_reads_on_from_its_positions_to_th
 ) -> None:
     deployment = deployments(SHOP)
     orders = start_orders(deployment, ORDERS)
-    agent = deployment.agent()
+    agent = deployment.processes.agent()
     # In the middle: some answers are in, others are on their way.
-    deployment.evaluator("control.published", passes=3).when_dead()
+    deployment.processes.evaluator("control.published", passes=3).when_dead()
     copy_store(deployment, tmp_path / "copy.sqlite3")
-    evaluator = deployment.evaluator()
-    deployment.finish(orders)
+    evaluator = deployment.processes.evaluator()
+    deployment.processes.finish(orders)
     outputs = [deployment.workflow(order).outputs for order in orders]
     evaluator.stop()
     asked = event_ids(deployment)
     later = deployment.store.positions()
 
-    deployment.restore_store(tmp_path / "copy.sqlite3")
+    restore(deployment, tmp_path / "copy.sqlite3")
     earlier = deployment.store.positions()
     assert sum(earlier.values()) < sum(later.values())
-    deployment.evaluator()
-    deployment.finish(orders)
+    deployment.processes.evaluator()
+    deployment.processes.finish(orders)
 
     assert [deployment.workflow(order).status for order in orders] == [COMPLETED] * ORDERS
     assert [deployment.workflow(order).outputs for order in orders] == outputs
@@ -69,20 +71,20 @@ def test_a_topic_deleted_and_made_again_is_an_error_that_names_it_and_skips_noth
 ) -> None:
     deployment = deployments(SHOP)
     orders = start_orders(deployment, ORDERS)
-    evaluator, agent = deployment.evaluator(), deployment.agent()
-    deployment.finish(orders)
+    evaluator, agent = deployment.processes.evaluator(), deployment.processes.agent()
+    deployment.processes.finish(orders)
     evaluator.stop()
     agent.stop()
     topic = getattr(deployment.topology, kind)()
-    deployment.make_again(topic)
+    deployment.recreate(topic)
     # A client of its own: the other one still knows the topic that is gone.
     with Client(deployment.config, deployment.transport) as client:
         client.start(ORDER, {"items": ITEMS}, workflow_id="later")
-    rows = deployment.rows_of_work()
+    rows = rows_of_work(deployment)
 
-    refused = deployment.command("evaluator")
+    refused = deployment.processes.command("evaluator")
 
     assert refused.exit_code() == 3
     assert topic in refused.log
     assert "Traceback" not in refused.log
-    assert deployment.rows_of_work() == rows
+    assert rows_of_work(deployment) == rows

@@ -12,10 +12,11 @@ import pytest
 
 from afl_stream.exit_codes import ExitCode
 from tests.eventually import eventually
-from tests.integration.kafka_deployment import Deployments, KafkaDeployment
-from tests.integration.processes import DEADLINE_S, Party, Processes
 from tests.integration.swallowing_proxy import SwallowingProxy, Swallows
-from tests.scenarios.desk import ASK, DESK, FIRST, REPORT
+from tests.worlds.deployment import Deployment
+from tests.worlds.desk import ASK, DESK, FIRST, REPORT
+from tests.worlds.processes import DEADLINE_S, Party, Processes
+from tests.worlds.world import Deployments
 from tools.kafka import Broker
 from tools.kafka.ports import free_ports
 
@@ -52,9 +53,7 @@ def broker(proxy: SwallowingProxy, tmp_path: Path, broker_installed: None) -> It
 
 
 @pytest.fixture
-def deployment(
-    broker: Broker, proxy: SwallowingProxy, processes: Processes, tmp_path: Path
-) -> Iterator[KafkaDeployment]:
+def deployment(broker: Broker, proxy: SwallowingProxy, processes: Processes, tmp_path: Path) -> Iterator[Deployment]:
     made = Deployments(processes, tmp_path, f"127.0.0.1:{proxy.port}", "swallowed.")
     yield made(DESK, settings=SETTINGS)
     proxy.swallows = Swallows.NOTHING
@@ -62,17 +61,17 @@ def deployment(
     made.close()
 
 
-def services(deployment: KafkaDeployment) -> list[Party]:
-    """Start evaluator, agent and audit, and wait until each is at work."""
-    folder = deployment.store_path.parent.parent
+def services(deployment: Deployment) -> list[Party]:
+    """Evaluator, agent and audit, each at work."""
+    folder = deployment.config.store_path.parent.parent
     (folder / "execution/answer_acceptance.py").write_text(ANSWERING)
     started = [
-        deployment.command("evaluator"),
-        deployment.command("agent", "--handlers", "./answering.py"),
-        deployment.command("audit", "--file", "audit.jsonl"),
+        deployment.processes.command("evaluator"),
+        deployment.processes.command("agent", "--handlers", "./answering.py"),
+        deployment.processes.command("audit", "--file", "audit.jsonl"),
     ]
     deployment.client.start(REPORT, {"subject": FIRST}, workflow_id="wf-before")
-    deployment.finish(["wf-before"])
+    deployment.processes.finish(["wf-before"])
     eventually(lambda: (folder / "audit.jsonl").exists(), DEADLINE_S)
     return started
 
@@ -90,7 +89,7 @@ def assert_each_says_so_and_ends(parties: list[Party], words: str, since_s: floa
 
 
 def test_fetch_replies_that_are_swallowed_are_told_within_seconds_and_end_each_service(
-    deployment: KafkaDeployment, proxy: SwallowingProxy
+    deployment: Deployment, proxy: SwallowingProxy
 ) -> None:
     parties = services(deployment)
 
@@ -98,7 +97,7 @@ def test_fetch_replies_that_are_swallowed_are_told_within_seconds_and_end_each_s
     began_s = time.monotonic()
     deployment.client.start(REPORT, {"subject": FIRST}, workflow_id="wf-after")
     # The agent has an event to miss, too: garbage is one.
-    deployment.put(deployment.topology.facet(ASK), b"no event", key=b"wf:1")
+    deployment.queue(deployment.topology.facet(ASK), b"no event", key=b"wf:1")
     deployment.flush()
 
     assert_each_says_so_and_ends(parties, "without a reply to a fetch", began_s)
@@ -106,7 +105,7 @@ def test_fetch_replies_that_are_swallowed_are_told_within_seconds_and_end_each_s
 
 
 def test_a_broker_whose_every_reply_is_swallowed_is_told_and_ends_each_service(
-    deployment: KafkaDeployment, proxy: SwallowingProxy
+    deployment: Deployment, proxy: SwallowingProxy
 ) -> None:
     parties = services(deployment)
 
@@ -116,9 +115,9 @@ def test_a_broker_whose_every_reply_is_swallowed_is_told_and_ends_each_service(
 
 
 def test_a_broker_that_stands_still_is_told_and_when_it_goes_on_so_do_they(
-    deployment: KafkaDeployment, broker: Broker
+    deployment: Deployment, broker: Broker
 ) -> None:
-    deployment.environment["AFL_KAFKA_OUTAGE_TIMEOUT_S"] = "600"
+    deployment.processes.environment["AFL_KAFKA_OUTAGE_TIMEOUT_S"] = "600"
     parties = services(deployment)
 
     broker.pause()
@@ -126,7 +125,7 @@ def test_a_broker_that_stands_still_is_told_and_when_it_goes_on_so_do_they(
         party.when_it_says("the broker has not answered for")
     broker.resume()
     deployment.client.start(REPORT, {"subject": FIRST}, workflow_id="wf-after")
-    deployment.finish(["wf-after"])
+    deployment.processes.finish(["wf-after"])
 
     for party in parties:
         party.when_it_says("the broker is back")
@@ -135,10 +134,10 @@ def test_a_broker_that_stands_still_is_told_and_when_it_goes_on_so_do_they(
 
 
 def test_sigterm_during_an_outage_is_obeyed_within_the_time_that_a_drain_may_take(
-    deployment: KafkaDeployment, broker: Broker
+    deployment: Deployment, broker: Broker
 ) -> None:
-    deployment.environment["AFL_KAFKA_OUTAGE_TIMEOUT_S"] = "600"
-    deployment.environment["AFL_AGENT_GRACE_S"] = "5"
+    deployment.processes.environment["AFL_KAFKA_OUTAGE_TIMEOUT_S"] = "600"
+    deployment.processes.environment["AFL_AGENT_GRACE_S"] = "5"
     parties = services(deployment)
 
     broker.pause()
@@ -154,7 +153,7 @@ def test_sigterm_during_an_outage_is_obeyed_within_the_time_that_a_drain_may_tak
     assert took_s < 5 + 20 + SLACK_S
 
 
-def test_idle_services_stay_well_far_longer_than_an_outage_may_last(deployment: KafkaDeployment) -> None:
+def test_idle_services_stay_well_far_longer_than_an_outage_may_last(deployment: Deployment) -> None:
     parties = services(deployment)
     until_s = time.monotonic() + SILENT_AFTER_S + OUTAGE_S + 6
 

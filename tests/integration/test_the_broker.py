@@ -10,7 +10,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from tests.eventually import eventually
-from tests.integration.shared_broker import BrokerOfTheRun
+from tests.worlds.shared_broker import BrokerOfTheRun
 from tools.kafka import Broker, StrangerOnThePort
 from tools.kafka.__main__ import main
 from tools.kafka.process import process_exists

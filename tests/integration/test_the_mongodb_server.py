@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pymongo import MongoClient
 
-from tests.integration.mongodb import server_of_the_run
+from tests.worlds.mongodb import server_of_the_run
 from tools.mongodb import Server
 
 

@@ -6,38 +6,39 @@ import pytest
 
 from afl_stream.transport import TopicPartition
 from tests.eventually import eventually
-from tests.integration.kafka_deployment import Deployments, KafkaDeployment
-from tests.integration.processes import DEADLINE_S, Party
 from tests.integration.test_events_beside_a_killer_on_kafka import PRICE, first_answers
-from tests.scenarios.shop import SHOP
 from tests.unit.stream.agent_bench import event
+from tests.worlds.deployment import Deployment
+from tests.worlds.processes import DEADLINE_S, Party
+from tests.worlds.shop import SHOP
+from tests.worlds.world import Deployments
 
 EARLIER, LATER = range(1, 5), range(11, 17)
 
 
-def publish(deployment: KafkaDeployment, numbers: range) -> None:
+def publish(deployment: Deployment, numbers: range) -> None:
     for number in numbers:
         asked = event(PRICE, number, payload={"item": f"item {number}"})
         value = deployment.codec.encode(asked, deployment.topology.facet(PRICE))
-        deployment.put(deployment.topology.facet(PRICE), value, key=asked.step_id.encode())
+        deployment.queue(deployment.topology.facet(PRICE), value, key=asked.step_id.encode())
     deployment.flush()
 
 
-def make_anew(deployment: KafkaDeployment) -> None:
+def make_anew(deployment: Deployment) -> None:
     topic, admin = deployment.topology.facet(PRICE), deployment.transport.admin()
     admin.delete_topic(topic)
     admin.create_topic(topic, partitions=1)
 
 
-def answered(deployment: KafkaDeployment, numbers: range) -> bool:
+def answered(deployment: Deployment, numbers: range) -> bool:
     return first_answers(deployment).keys() >= {f"wf-{n}:{n:x}" for n in numbers}
 
 
-def with_all_committed(deployment: KafkaDeployment) -> Party:
-    """Return an agent that has answered the earlier events, and committed that."""
+def with_all_committed(deployment: Deployment) -> Party:
+    """An agent that has answered the earlier events, and committed that."""
     topic = deployment.topology.facet(PRICE)
     publish(deployment, EARLIER)
-    agent = deployment.agent()
+    agent = deployment.processes.agent()
 
     def is_committed() -> bool:
         agent.check_alive()
@@ -73,6 +74,6 @@ def test_no_record_is_skipped_of_a_topic_that_was_made_anew_while_its_agent(
             lambda: agent.has_ended_saying("UnknownTopic") or answered(deployment, LATER), DEADLINE_S, interval_s=0.1
         )
     if not answered(deployment, LATER):
-        deployment.agent()
+        deployment.processes.agent()
 
     eventually(lambda: answered(deployment, LATER), DEADLINE_S, interval_s=0.1)

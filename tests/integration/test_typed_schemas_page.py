@@ -7,25 +7,26 @@ import pytest
 
 from afl.engine.model.store import COMPLETED, ERROR
 from tests.eventually import eventually
-from tests.integration.kafka_deployment import Deployments, KafkaDeployment
-from tests.integration.processes import DEADLINE_S, ROOT
-from tests.integration.requirements import required_tool
 from tests.integration.schemas_page import programs, shell, typed
 from tests.integration.test_answers_by_kcat import CHECKOUT, waiting_step
+from tests.worlds.deployment import Deployment
+from tests.worlds.processes import DEADLINE_S, ROOT
+from tests.worlds.requirements import required_tool
+from tests.worlds.world import Deployments
 
 pytestmark = pytest.mark.long
 
 RETRY, FETCH, READ = "printf '%s' 'order-19|", "mvn -q", "python read_events.py"
 
 
-def type_in(deployment: KafkaDeployment, folder: Path, beginning: str) -> str:
-    return typed(shell(beginning), folder, deployment.config, deployment.environment)
+def type_in(deployment: Deployment, folder: Path, beginning: str) -> str:
+    return typed(shell(beginning), folder, deployment.config, deployment.processes.environment)
 
 
 def test_a_failed_run_is_tried_again_once_however_often_that_is_typed(deployments: Deployments, tmp_path: Path) -> None:
     required_tool("kcat")
     deployment = deployments(CHECKOUT)
-    deployment.evaluator()
+    deployment.processes.evaluator()
     deployment.client.start("shop.Checkout", {"order": "19"}, workflow_id="order-19")
     step_id = waiting_step(deployment, "order-19")
     deployment.client.fail_step(step_id, "card declined")
@@ -45,15 +46,15 @@ def test_readers_in_python_and_java_print_the_same_events(deployments: Deploymen
     for tool in ("mvn", "java", "javac"):
         required_tool(tool)
     deployment = deployments(CHECKOUT)
-    deployment.evaluator()
+    deployment.processes.evaluator()
     handlers = tmp_path / "desk.py"
     handlers.write_text(
         'def charge(payload):\n    return {"receipt": "r"}\n'
         'def register_handlers(runner):\n    runner.register("shop.Charge", charge)\n'
     )
-    deployment.command("agent", "--handlers", str(handlers))
+    deployment.processes.command("agent", "--handlers", str(handlers))
     deployment.client.start("shop.Checkout", {"order": "17"}, workflow_id="order-17")
-    deployment.finish(["order-17"])
+    deployment.processes.finish(["order-17"])
     assert deployment.workflow("order-17").status == COMPLETED
     # The page's commands are for a clone.
     (tmp_path / "examples").symlink_to(ROOT / "examples")
@@ -67,5 +68,5 @@ def test_readers_in_python_and_java_print_the_same_events(deployments: Deploymen
     assert lines[0] == lines[1]
 
 
-def _keys_of_events(deployment: KafkaDeployment, folder: Path) -> list[str]:
+def _keys_of_events(deployment: Deployment, folder: Path) -> list[str]:
     return type_in(deployment, folder, "kcat -C").split()

@@ -11,9 +11,10 @@ import pytest
 
 from afl_stream.exit_codes import ExitCode
 from tests.eventually import eventually
-from tests.integration.kafka_deployment import Deployments, KafkaDeployment
-from tests.integration.processes import DEADLINE_S, Processes
 from tests.integration.test_audit_on_kafka import without_tuning
+from tests.worlds.deployment import Deployment
+from tests.worlds.processes import DEADLINE_S, Processes
+from tests.worlds.world import Deployments
 
 pytestmark = pytest.mark.long
 
@@ -37,11 +38,11 @@ def register_handlers(runner):
 """
 
 
-def is_read(deployment: KafkaDeployment, facet: str) -> None:
+def is_read(deployment: Deployment, facet: str) -> None:
     """Show that the agent reads the facet: a garbage record becomes a dead letter."""
     topic = deployment.topology.facet(facet)
     before = len(deployment.dead_letters(topic))
-    deployment.put(topic, b"no event", key=b"wf:1")
+    deployment.queue(topic, b"no event", key=b"wf:1")
     deployment.flush()
     eventually(lambda: len(deployment.dead_letters(topic)) == before + 1, DEADLINE_S)
 
@@ -52,8 +53,8 @@ def test_an_agent_goes_on_without_a_vanished_topic_and_takes_it_up_again(
     words: list[str], protocol: str, deployments: Deployments
 ) -> None:
     deployment = deployments(TWO, protocol=protocol)
-    (deployment.store_path.parent.parent / "both.py").write_text(HANDLERS)
-    agent = deployment.command("agent", "--handlers", "./both.py", *words)
+    (deployment.config.store_path.parent.parent / "both.py").write_text(HANDLERS)
+    agent = deployment.processes.command("agent", "--handlers", "./both.py", *words)
     is_read(deployment, "two.One")
     is_read(deployment, "two.Other")
 
@@ -75,12 +76,12 @@ def test_an_audit_in_a_group_goes_on_without_a_vanished_topic_and_takes_it_up_ag
 ) -> None:
     deployment, file = deployments(TWO, protocol=protocol), tmp_path / "audit.jsonl"
     # Clients as they are by default: they hear of the topic from its broker before the group does.
-    environment = without_tuning(deployment.environment)
+    environment = without_tuning(deployment.processes.environment)
     audit = processes.start("audit", "afl_stream", "audit", "--file", str(file), environment=environment)
 
     def is_audited(facet: str, key: str) -> None:
         """Show that the audit reads the facet: a garbage record becomes a line."""
-        deployment.put(deployment.topology.facet(facet), b"no event", key=key.encode())
+        deployment.queue(deployment.topology.facet(facet), b"no event", key=key.encode())
         deployment.flush()
         eventually(lambda: audit.check_alive() and file.exists() and f'"{key}"' in file.read_text(), DEADLINE_S)
 

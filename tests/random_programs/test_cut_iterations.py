@@ -24,7 +24,8 @@ from tests.random_programs.expressions import Failure
 from tests.random_programs.generator import RandomProgram, generate
 from tests.random_programs.trusted_scripts import TrustingRunner
 from tests.random_programs.whole_generator import generate_whole
-from tests.scenarios.loop_harness import START_MS, Deployment
+from tests.worlds.deployment import START_MS
+from tests.worlds.world import embedded
 
 _CUTS = (1, 2, 3, 7)
 #: Programs always, and those of the long run: every iteration of the cold ones reads all rows.
@@ -129,7 +130,7 @@ def test_a_cut_run_gives_what_a_whole_one_gives(seed: int) -> None:
 
 @pytest.mark.parametrize("cut", _CUTS)
 def test_the_loop_cuts_where_the_evaluator_does(cut: int) -> None:
-    deployment = Deployment(None)
+    deployment = embedded(None)
     cut_after(deployment.evaluator().service.loop._d.workflows, cut)
     deployment.settle()
     for seed in range(0, 12, 2):

@@ -21,7 +21,7 @@ from afl_stream.agent.registry_agent import RegistryAgent
 from afl_stream.commands.stored_handlers import StoredHandlers, StoringRegistrar
 from afl_stream.embedded.transport import EmbeddedTransport
 from tests.eventually import eventually
-from tests.scenarios.loop_harness import Deployment
+from tests.worlds.world import embedded
 
 DEADLINE_S = 30.0
 
@@ -106,7 +106,7 @@ class OnTopics:
     """An agent of topics beside an evaluator, on the embedded transport."""
 
     def __init__(self, program: str, *, from_registry: bool) -> None:
-        self._deployment = Deployment(None, program)
+        self._deployment = embedded(None, program)
         self._transport = EmbeddedTransport(self._deployment.broker)
         config = AgentConfig(stream=self._deployment.config, commit_interval_s=0.0, poll_timeout_s=0.01)
         self.registrar: Any

@@ -14,8 +14,9 @@ from afl_stream.agent.cancellations import Cancellations
 from afl_stream.embedded.transport import EmbeddedTransport
 from afl_stream.settings.config import AgentSettings
 from tests.eventually import eventually
-from tests.scenarios.desk import ASK, DESK, SECOND, Desk
-from tests.scenarios.loop_harness import Deployment, Worker
+from tests.worlds.desk import ASK, DESK, SECOND, Desk
+from tests.worlds.parties import Worker
+from tests.worlds.world import embedded
 
 
 class Asking:
@@ -30,7 +31,7 @@ class Asking:
 
 
 def desk_with_evaluator(**agent: Any) -> Desk:
-    return Desk(Deployment(None, DESK, agent=AgentSettings(max_concurrent=4, max_crashes=50, **agent)))
+    return Desk(embedded(None, DESK, agent=AgentSettings(max_concurrent=4, max_crashes=50, **agent)))
 
 
 def joined(desk: Desk, handlers: Mapping[str, Any]) -> Worker:
@@ -115,6 +116,7 @@ def test_a_handler_that_never_asks_costs_no_consumer() -> None:
 
     desk.deployment.settle()
 
+    assert isinstance(worker.transport, EmbeddedTransport)
     read = {place.topic for consumer in worker.transport._consumers for place in consumer.assignment()}
     assert desk.deployment.topology.lifecycle() not in read
 

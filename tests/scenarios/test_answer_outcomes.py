@@ -10,13 +10,14 @@ from afl_stream.settings.answer_tokens import AnswerTokens, answer_tokens
 from afl_stream.settings.config import AnswerSettings, EvaluatorSettings
 from afl_stream.wire.messages import CancelWorkflow, FailureReason, StartWorkflow, StepContinue, StepFailed, StepUpdate
 from tests.record_headers import headers_of
-from tests.scenarios.desk import ASK, DESK, FIRST, REPORT, SECOND, THIRD, Desk, ask_again, step_id_of
-from tests.scenarios.loop_harness import Deployment, program_of
+from tests.worlds.deployment import program_of
+from tests.worlds.desk import ASK, DESK, FIRST, REPORT, SECOND, THIRD, Desk, ask_again, step_id_of
+from tests.worlds.world import World
 
 
 @pytest.fixture
-def desk() -> Desk:
-    return Desk(Deployment(None, DESK))
+def desk(world: World) -> Desk:
+    return Desk(world.deployment(DESK))
 
 
 def reason_of_only(desk: Desk, topic: str) -> tuple[str, str]:
@@ -163,8 +164,8 @@ def test_unknown_workflows_answers_are_parked_and_applied_when_it_is_started(des
     assert desk.deployment.store.parked() == []
 
 
-def test_unknown_answers_are_dead_lettered_when_they_expire() -> None:
-    desk = Desk(Deployment(None, DESK, evaluator=EvaluatorSettings(parked_answer_expiry_ms=60_000)))
+def test_unknown_answers_are_dead_lettered_when_they_expire(world: World) -> None:
+    desk = Desk(world.deployment(DESK, evaluator=EvaluatorSettings(parked_answer_expiry_ms=60_000)))
     desk.answer("wf-never:abc", "to nobody")
     desk.deployment.clock.advance(59_000)
     desk.deployment.settle()
@@ -179,8 +180,8 @@ def test_unknown_answers_are_dead_lettered_when_they_expire() -> None:
     assert desk.deployment.store.parked() == []
 
 
-def test_surplus_answers_are_dead_lettered_when_so_many_of_their_workflow_are_parked() -> None:
-    desk = Desk(Deployment(None, DESK, evaluator=EvaluatorSettings(max_parked_per_workflow=2)))
+def test_surplus_answers_are_dead_lettered_when_so_many_of_their_workflow_are_parked(world: World) -> None:
+    desk = Desk(world.deployment(DESK, evaluator=EvaluatorSettings(max_parked_per_workflow=2)))
     for number in range(4):
         desk.answer("wf-1:0f", str(number))
     desk.answer("wf-2:0f", "of another run")
@@ -193,8 +194,8 @@ def test_surplus_answers_are_dead_lettered_when_so_many_of_their_workflow_are_pa
     assert all(b"max_parked_per_workflow = 2" in letter["afl_dlq_error"] for letter in letters)
 
 
-def test_surplus_answers_are_dead_lettered_when_so_many_are_parked_in_all() -> None:
-    desk = Desk(Deployment(None, DESK, evaluator=EvaluatorSettings(max_parked_answers=3)))
+def test_surplus_answers_are_dead_lettered_when_so_many_are_parked_in_all(world: World) -> None:
+    desk = Desk(world.deployment(DESK, evaluator=EvaluatorSettings(max_parked_answers=3)))
     for number in range(5):
         desk.answer(f"wf-{number}:0f", "of nobody")
 
@@ -202,8 +203,8 @@ def test_surplus_answers_are_dead_lettered_when_so_many_are_parked_in_all() -> N
     assert desk.deployment.outcomes() == {"unknown": 3, "surplus": 2}
 
 
-def test_surplus_answers_are_dead_lettered_when_the_parked_ones_take_so_many_bytes() -> None:
-    desk = Desk(Deployment(None, DESK, evaluator=EvaluatorSettings(max_parked_bytes=10_000)))
+def test_surplus_answers_are_dead_lettered_when_the_parked_ones_take_so_many_bytes(world: World) -> None:
+    desk = Desk(world.deployment(DESK, evaluator=EvaluatorSettings(max_parked_bytes=10_000)))
     for number in range(3):
         desk.answer(f"wf-{number}:0f", "x" * 4_000)
 
@@ -211,9 +212,9 @@ def test_surplus_answers_are_dead_lettered_when_the_parked_ones_take_so_many_byt
     assert desk.deployment.outcomes() == {"unknown": 2, "surplus": 1}
 
 
-def test_surplus_answers_have_room_again_when_the_parked_ones_have_expired() -> None:
+def test_surplus_answers_have_room_again_when_the_parked_ones_have_expired(world: World) -> None:
     settings = EvaluatorSettings(max_parked_answers=1, parked_answer_expiry_ms=60_000)
-    desk = Desk(Deployment(None, DESK, evaluator=settings))
+    desk = Desk(world.deployment(DESK, evaluator=settings))
     desk.answer("wf-1:0f", "of nobody")
     desk.deployment.clock.advance(61_000)
     desk.deployment.settle()
@@ -224,9 +225,9 @@ def test_surplus_answers_have_room_again_when_the_parked_ones_have_expired() -> 
     assert [parked.workflow_id for parked in desk.deployment.store.parked()] == ["wf-2"]
 
 
-def test_early_answers_that_have_expired_are_applied_if_their_step_asks_by_now() -> None:
+def test_early_answers_that_have_expired_are_applied_if_their_step_asks_by_now(world: World) -> None:
     # The evaluators were away when the time was up: what can be applied is not given up.
-    desk = Desk(Deployment(None, DESK, evaluator=EvaluatorSettings(parked_answer_expiry_ms=60_000)))
+    desk = Desk(world.deployment(DESK, evaluator=EvaluatorSettings(parked_answer_expiry_ms=60_000)))
     desk.answer(step_id_of(SECOND, "wf-1"), "known before it was asked")
     desk.start()
     desk.deployment.remove(desk.evaluator, killed=True)
@@ -240,8 +241,8 @@ def test_early_answers_that_have_expired_are_applied_if_their_step_asks_by_now()
     assert desk.deployment.dead_letters(desk.deployment.topology.control()) == []
 
 
-def test_refused_answers_without_the_right_token_are_dead_lettered() -> None:
-    desk = Desk(Deployment(None, DESK, answers=AnswerSettings(token_secret="secret", token_key_id="k1")))
+def test_refused_answers_without_the_right_token_are_dead_lettered(world: World) -> None:
+    desk = Desk(world.deployment(DESK, answers=AnswerSettings(token_secret="secret", token_key_id="k1")))
     desk.start()
     step_id = desk.step(FIRST).id
     (token,) = [event.answer_token for event in desk.deployment.events(ASK) if event.step_id == step_id]
@@ -353,8 +354,8 @@ def test_an_answer_and_its_copy_in_one_batch_are_one_answer_and_one_duplicate(de
     assert desk.deployment.outcomes() == {"applied": 2, "duplicate": 1}
 
 
-def test_two_groups_that_answer_one_facet_are_reported_once(caplog: pytest.LogCaptureFixture) -> None:
-    desk = Desk(Deployment(None, DESK))
+def test_two_groups_that_answer_one_facet_are_reported_once(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    desk = Desk(world.deployment(DESK))
     desk.start()
 
     desk.answer(desk.step(FIRST).id, THIRD, group="one")
@@ -368,8 +369,8 @@ def test_two_groups_that_answer_one_facet_are_reported_once(caplog: pytest.LogCa
     ]
 
 
-def test_answers_to_a_key_that_was_rotated_out_are_taken_while_it_is_listed() -> None:
-    desk = Desk(Deployment(None, DESK, answers=AnswerSettings(token_secret="secret", token_key_id="k1")))
+def test_answers_to_a_key_that_was_rotated_out_are_taken_while_it_is_listed(world: World) -> None:
+    desk = Desk(world.deployment(DESK, answers=AnswerSettings(token_secret="secret", token_key_id="k1")))
     desk.start()
     step_id = desk.step(FIRST).id
     (token,) = [event.answer_token for event in desk.deployment.events(ASK) if event.step_id == step_id]
@@ -382,8 +383,8 @@ def test_answers_to_a_key_that_was_rotated_out_are_taken_while_it_is_listed() ->
     assert not tokens.accepts(token, f"{step_id}#2", 2)
 
 
-def test_a_client_of_a_deployment_with_tokens_answers_with_one() -> None:
-    desk = Desk(Deployment(None, DESK, answers=AnswerSettings(token_secret="secret", token_key_id="k1")))
+def test_a_client_of_a_deployment_with_tokens_answers_with_one(world: World) -> None:
+    desk = Desk(world.deployment(DESK, answers=AnswerSettings(token_secret="secret", token_key_id="k1")))
     desk.start()
     step_id = desk.step(FIRST).id
 

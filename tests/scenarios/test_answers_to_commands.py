@@ -28,15 +28,16 @@ from afl_stream.wire.messages import (
     workflow_of,
 )
 from tests.scenarios.command_lines import CommandLine
-from tests.scenarios.desk import ASK, DESK, FIRST, REPORT, Desk
-from tests.scenarios.loop_harness import Deployment, program_of
+from tests.worlds.deployment import program_of
+from tests.worlds.desk import ASK, DESK, FIRST, REPORT, Desk
+from tests.worlds.world import World
 
 _STEP = "wf-1:5f3a"
 
 
 @pytest.fixture
-def desk() -> Desk:
-    return Desk(Deployment(None, DESK))
+def desk(world: World) -> Desk:
+    return Desk(world.deployment(DESK))
 
 
 def answer_to(desk: Desk, command: Command) -> Lifecycle:
@@ -110,8 +111,8 @@ def test_a_start_of_another_program_under_the_id_is_refused_and_so_is_another_wo
     ],
     ids=lambda value: value if isinstance(value, str) else type(value).__name__,
 )
-def test_every_refusal_reaches_the_one_who_asked(command: Command, reason: str) -> None:
-    desk = Desk(Deployment(None, DESK, evaluator=EvaluatorSettings(max_value_bytes=100_000)))
+def test_every_refusal_reaches_the_one_who_asked(world: World, command: Command, reason: str) -> None:
+    desk = Desk(world.deployment(DESK, evaluator=EvaluatorSettings(max_value_bytes=100_000)))
     desk.start()
 
     assert refusal_of(desk, command).type == reason
@@ -224,8 +225,8 @@ def test_a_run_is_described_in_the_batch_that_starts_it(desk: Desk) -> None:
     assert answer.outputs == {"waiting": [], "waiting_count": 0}
 
 
-def test_without_an_evaluator_a_command_is_not_answered_and_stays(tmp_path: Path) -> None:
-    deployment = Deployment(tmp_path, DESK)
+def test_without_an_evaluator_a_command_is_not_answered_and_stays(world: World) -> None:
+    deployment = world.deployment(DESK)
     client = deployment.client
 
     with pytest.raises(NotAnswered, match=r"StartWorkflow of wf-1 has not come in 0\.1 s"):

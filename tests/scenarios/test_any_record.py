@@ -17,7 +17,8 @@ from afl_stream.embedded.transport import EmbeddedTransport
 from afl_stream.transport import TopicPartition
 from afl_stream.wire.codec import Codec
 from tests.any_record import AnyRecord, any_records, newer_records, records_without_schema, text_headers
-from tests.scenarios.loop_harness import START_MS, Deployment
+from tests.worlds.deployment import START_MS
+from tests.worlds.world import embedded
 
 ANY = """
 namespace any {
@@ -38,7 +39,7 @@ class EveryReader:
     """A deployment with one of each reader at work."""
 
     def __init__(self, directory: Path | None, *, partitions: int = 1) -> None:
-        self.deployment = Deployment(directory, ANY, control_partitions=partitions)
+        self.deployment = embedded(directory, ANY, control_partitions=partitions)
         # A file does not keep them.
         self.has_markers = directory is None
         self.topics = [

@@ -21,9 +21,10 @@ from afl_stream.wire.messages import StepContinue, StepFailed
 from tests.bad_values import BEYOND_64_BITS, NOT_TAKEN, OF_JSON, BadNumber, BadValue
 from tests.contract.store_rows import public_step
 from tests.scenarios.command_lines import CommandLine
-from tests.scenarios.loop_harness import Deployment
 from tests.unit.runtime.sdk.workshop import Workshop
 from tests.unit.stream import agent_bench
+from tests.worlds.deployment import Deployment
+from tests.worlds.world import embedded
 
 PROGRAM = """
 namespace shop {
@@ -183,7 +184,7 @@ def test_what_a_handler_tells_meanwhile_is_refused_where_it_tells_it(bad: BadVal
 
 @pytest.fixture
 def deployment() -> Deployment:
-    made = Deployment(None, PROGRAM)
+    made = embedded(None, PROGRAM)
     made.evaluator()
     made.settle()
     return made
@@ -191,7 +192,7 @@ def deployment() -> Deployment:
 
 @every_value
 def test_a_client_refuses_before_it_produces(bad: BadValue) -> None:
-    deployment = Deployment(None, PROGRAM)
+    deployment = embedded(None, PROGRAM)
     sends: list[tuple[str, Callable[[], object]]] = [
         ("inputs.order", lambda: deployment.client.start("shop.Buy", {"order": within(bad)}, workflow_id="w")),
         ("result.receipt", lambda: deployment.client.continue_step("w:0f", {"receipt": within(bad)})),

@@ -16,7 +16,8 @@ from afl_stream.settings.config import EvaluatorSettings
 from afl_stream.wire.messages import StepContinue
 from tests.random_programs.answers import Answers
 from tests.random_programs.generator import RandomProgram, generate
-from tests.scenarios.loop_harness import START_MS, Deployment
+from tests.worlds.deployment import START_MS
+from tests.worlds.world import embedded
 
 _SEEDS = 60
 _AT_ONCE = 15
@@ -49,7 +50,7 @@ class OneCommitAnIteration:
 @pytest.mark.parametrize("batch_records", [1, 500])
 @pytest.mark.parametrize("first", range(0, _SEEDS, _AT_ONCE))
 def test_the_loop_and_the_evaluator_agree_on_every_step(first: int, batch_records: int) -> None:
-    deployment = Deployment(None, evaluator=EvaluatorSettings(batch_records=batch_records))
+    deployment = embedded(None, evaluator=EvaluatorSettings(batch_records=batch_records))
     deployment.evaluator()
     deployment.settle()
     for seed in range(first, first + _AT_ONCE):

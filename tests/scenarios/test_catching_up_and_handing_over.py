@@ -4,7 +4,6 @@ import gc
 import json
 import threading
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -14,7 +13,7 @@ from afl.engine.model.store import PAUSED, Batch, OutboxRecord, ParkedRecord, Wo
 from afl.engine.workflow_cache import Workflows
 from afl.evaluation.evaluator import Evaluator as Engine
 from afl.stores.memory.store import MemoryStore
-from afl.stores.public.persistence import EngineStore
+from afl.stores.public.persistence import PAUSED, Batch, OutboxRecord, ParkedRecord, WorkflowRow
 from afl_stream.embedded.transport import Faults
 from afl_stream.evaluator.outbox import Lanes, OutboxDispatch
 from afl_stream.settings.config import StreamConfig
@@ -24,9 +23,11 @@ from afl_stream.wire.codec import single_object_codec
 from afl_stream.wire.headers import headers_for
 from afl_stream.wire.messages import StepContinue
 from afl_stream.wire.schema_source import InMemorySchemaLog
-from tests.scenarios.desk import ASK, DESK, FIRST, REPORT, THIRD, Desk, step_id_of
-from tests.scenarios.loop_harness import Deployment, make_again, unique_ids
 from tests.scenarios.other_writers import announcement_of, schema_of_another_writer, written_by_another
+from tests.worlds.deployment import Deployment, unique_ids
+from tests.worlds.desk import ASK, DESK, FIRST, REPORT, THIRD, Desk, step_id_of
+from tests.worlds.stores import OneStore
+from tests.worlds.world import World, embedded
 
 AWAY = BrokerUnavailable("the broker is away")
 ECHO = """
@@ -48,8 +49,8 @@ def stray(deployment: Deployment, number: int) -> ParkedRecord:
     )  # fmt: skip
 
 
-def test_an_early_answer_is_found_behind_more_than_a_thousand_stray_ones() -> None:
-    desk = Desk(Deployment(None, DESK))
+def test_an_early_answer_is_found_behind_more_than_a_thousand_stray_ones(world: World) -> None:
+    desk = Desk(world.deployment(DESK))
     deployment = desk.deployment
     deployment.store.commit_batch(Batch(parked=[stray(deployment, number) for number in range(1_001)]))
     deployment.clock.advance(10)
@@ -65,9 +66,9 @@ def test_an_early_answer_is_found_behind_more_than_a_thousand_stray_ones() -> No
 
 
 def test_an_early_answer_whose_schema_was_gone_when_it_was_judged_is_judged_again(
-    caplog: pytest.LogCaptureFixture,
+    world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
-    deployment = Deployment(None, DESK)
+    deployment = world.deployment(DESK)
     desk = Desk(deployment)
     answer = StepContinue(step_id=step_id_of(FIRST, "wf-1"), result={"answer": THIRD})
     key, schema = announcement_of(schema_of_another_writer(answer))
@@ -78,7 +79,7 @@ def test_an_early_answer_whose_schema_was_gone_when_it_was_judged_is_judged_agai
     desk.start()
     deployment.remove(desk.evaluator, killed=True)
     assert len(deployment.store.parked()) == 1
-    make_again(deployment, deployment.topology.schemas())
+    deployment.recreate(deployment.topology.schemas())
     successor = deployment.evaluator()
     deployment.settle()
     deployment.clock.advance(2_000)
@@ -97,8 +98,8 @@ def test_an_early_answer_whose_schema_was_gone_when_it_was_judged_is_judged_agai
     assert deployment.store.parked() == []
 
 
-def test_more_than_a_thousand_records_of_a_dead_writer_are_published_in_one_sweep() -> None:
-    desk, count = Desk(Deployment(None, DESK)), 2_500
+def test_more_than_a_thousand_records_of_a_dead_writer_are_published_in_one_sweep(world: World) -> None:
+    desk, count = Desk(world.deployment(DESK)), 2_500
     deployment, topic = desk.deployment, desk.deployment.topology.facet(ASK)
     left = [OutboxRecord("writer/dead", topic, b"key", b"%d" % number, ()) for number in range(count)]
     deployment.store.commit_batch(Batch(outbox=left, now_ms=deployment.clock.now_ms()))
@@ -127,20 +128,9 @@ class StartedMeanwhile(MemoryStore):
         return row
 
 
-class RacedDeployment(Deployment):
-    """A deployment on a store of the test's own."""
-
-    def __init__(self, store: EngineStore, *sources: str) -> None:
-        self._shared = store
-        super().__init__(None, *sources)
-
-    def open_store(self, faults: Faults) -> EngineStore:
-        return self._shared
-
-
 def test_a_cancel_that_another_evaluators_start_overtakes_cancels_it() -> None:
     store = StartedMeanwhile()
-    deployment = RacedDeployment(store, DESK)
+    deployment = embedded(None, DESK, stores=OneStore(lambda config, clock: store))
     Desk(deployment)
     program = deployment.programs[0]
     store.meanwhile = lambda: Engine(store).execute(REPORT, {"subject": FIRST}, program, workflow_id="wf-1")
@@ -155,8 +145,8 @@ def test_a_cancel_that_another_evaluators_start_overtakes_cancels_it() -> None:
 
 
 @pytest.mark.parametrize(("first", "other"), [(1, True), (0, False), ([1], [True]), ({"a": 1}, {"a": True})], ids=str)
-def test_a_start_with_true_for_one_is_another_start(first: object, other: object) -> None:
-    deployment = Deployment(None, ECHO)
+def test_a_start_with_true_for_one_is_another_start(world: World, first: object, other: object) -> None:
+    deployment = world.deployment(ECHO)
     deployment.evaluator()
     for value in (first, first, other):
         deployment.client.start("echo.Echo", {"j": value}, workflow_id="wf-1")
@@ -167,8 +157,8 @@ def test_a_start_with_true_for_one_is_another_start(first: object, other: object
     assert dict(letter.headers)["afl_dlq_reason"] == b"AlreadyExists"
 
 
-def test_a_service_that_ends_with_an_error_leaves_its_partitions_to_the_others_at_once() -> None:
-    deployment, faults = Deployment(None, DESK), Faults()
+def test_a_service_that_ends_with_an_error_leaves_its_partitions_to_the_others_at_once(world: World) -> None:
+    deployment, faults = world.deployment(DESK), Faults()
     failing, other = deployment.evaluator(faults), deployment.evaluator()
     deployment.settle()
     assert failing.partitions() | other.partitions() == {0, 1}
@@ -186,9 +176,9 @@ def test_a_service_that_ends_with_an_error_leaves_its_partitions_to_the_others_a
 
 
 def test_a_service_that_cannot_publish_when_it_closes_leaves_its_group_all_the_same(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
-    deployment = Deployment(tmp_path, DESK, control_partitions=1)
+    deployment = world.deployment(DESK, control_partitions=1)
     closing = Desk(deployment).evaluator
     # An earlier workflow, so that all schemas are announced.
     deployment.client.start(REPORT, {"subject": FIRST}, workflow_id="wf-0")

@@ -10,7 +10,7 @@ from afl.engine.operations.unanswered import waiting_steps
 from afl_stream.dev import LocalDeployment
 from afl_stream.settings.config import EmbeddedSettings, StreamConfig
 from tests.scenarios.command_lines import CommandLine
-from tests.scenarios.loop_harness import program_of
+from tests.worlds.deployment import program_of
 
 _SHOP = """namespace shop {
     event facet Charge(order: String) => (receipt: String)

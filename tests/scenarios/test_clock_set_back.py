@@ -18,18 +18,18 @@ from afl.stores.memory.store import MemoryStore
 from afl.workers.poller import AgentPoller, AgentPollerConfig
 from afl.workers.registry_runner import RegistryRunner, RegistryRunnerConfig
 from afl_stream.settings.config import DispatchSettings, EvaluatorSettings
-from tests.scenarios.desk import ASK, DESK, FIRST, THIRD, Desk, step_id_of
 from tests.scenarios.handlers import counting
-from tests.scenarios.loop_harness import Deployment
 from tests.scenarios.test_orphaned_outbox import leave_in_a_lane_of_its_own
-from tests.scenarios.turns import CHAIN, start_chain
+from tests.worlds.chain import CHAIN, start_chain
+from tests.worlds.desk import ASK, DESK, FIRST, THIRD, Desk, step_id_of
+from tests.worlds.world import embedded
 
 HOUR_MS = 3_600_000
 LEASE_MS = 9_000
 
 
 def test_orphaned_outbox_rows_are_published() -> None:
-    deployment = Deployment(None, DESK)
+    deployment = embedded(None, DESK)
     leave_in_a_lane_of_its_own(deployment)
     deployment.evaluator()
     deployment.settle()
@@ -43,7 +43,7 @@ def test_orphaned_outbox_rows_are_published() -> None:
 
 
 def test_a_sweep_lock_whose_holder_died_holds_up_nobody() -> None:
-    deployment = Deployment(None, DESK)
+    deployment = embedded(None, DESK)
     leave_in_a_lane_of_its_own(deployment)
     assert deployment.store.acquire_lock("outbox-sweep", 10_000)
     deployment.clock.set_back(HOUR_MS)
@@ -55,7 +55,7 @@ def test_a_sweep_lock_whose_holder_died_holds_up_nobody() -> None:
 
 
 def test_a_parked_answer_is_judged_within_a_second() -> None:
-    desk = Desk(Deployment(None, DESK))
+    desk = Desk(embedded(None, DESK))
     desk.start()
     desk.answer(step_id_of(THIRD, "wf-1"), "known before it was asked")
     desk.deployment.clock.set_back(HOUR_MS)
@@ -68,7 +68,7 @@ def test_a_parked_answer_is_judged_within_a_second() -> None:
 
 
 def test_an_evaluator_goes_on_with_what_a_poller_has_answered() -> None:
-    deployment = Deployment(None, DESK, dispatch=DispatchSettings(task_facets=ASK))
+    deployment = embedded(None, DESK, dispatch=DispatchSettings(task_facets=ASK))
     desk = Desk(deployment)
     desk.start()
     poller = AgentPoller(deployment.store, Evaluator(deployment.store, clock=deployment.clock), clock=deployment.clock)
@@ -99,7 +99,7 @@ class SetBackAtEachLook(ManualClock):
 
 def test_a_workflow_yields_its_turn_when_its_time_is_over() -> None:
     settings = EvaluatorSettings(workflow_budget_ms=20, batch_ms=20, workflow_budget_steps=1_000_000)
-    deployment = Deployment(None, CHAIN, evaluator=settings)
+    deployment = embedded(None, CHAIN, evaluator=settings)
     deployment.clock = SetBackAtEachLook(deployment.clock.now_ms())
     evaluator = deployment.evaluator()
     start_chain(deployment, "long")

@@ -21,7 +21,7 @@ from afl_stream.embedded.transport import Crash, Faults
 from afl_stream.errors import ConfigError
 from afl_stream.settings.config import DispatchSettings, StreamConfig
 from afl_stream.wire.messages import StepContinue
-from tests.scenarios.loop_harness import Deployment
+from tests.worlds.world import embedded
 
 SHOP = """
 namespace shop {
@@ -74,7 +74,7 @@ class Desk:
     """A deployment of mixed modes with an evaluator, an agent, and pollers of its store."""
 
     def __init__(self, directory: Path | None, dispatch: DispatchSettings = MIXED, **settings: Any) -> None:
-        self.deployment = Deployment(directory, SHOP, dispatch=dispatch, **settings)
+        self.deployment = embedded(directory, SHOP, dispatch=dispatch, **settings)
         self.work = Work()
 
     def agent(self, faults: Faults | None = None) -> None:

@@ -8,14 +8,16 @@ from afl.engine.states import StepState
 from afl_stream.settings.config import EvaluatorSettings
 from afl_stream.transport import TopicPartition
 from afl_stream.wire.messages import CancelWorkflow, StartWorkflow, StepContinue
-from tests.scenarios.desk import DESK, FIRST, REPORT, THIRD
-from tests.scenarios.loop_harness import Deployment, Evaluator
 from tests.scenarios.test_orphaned_outbox import run_until_it_crashes, two_evaluators
-from tests.scenarios.turns import CHAIN, LINKS, start_chain
+from tests.worlds.chain import CHAIN, LINKS, start_chain
+from tests.worlds.deployment import Deployment
+from tests.worlds.desk import DESK, FIRST, REPORT, THIRD
+from tests.worlds.parties import Evaluator
+from tests.worlds.world import World
 
 
-def small_budget() -> Deployment:
-    return Deployment(None, CHAIN, DESK, evaluator=EvaluatorSettings(workflow_budget_steps=1))
+def small_budget(world: World) -> Deployment:
+    return world.deployment(CHAIN, DESK, evaluator=EvaluatorSettings(workflow_budget_steps=1))
 
 
 def asked(deployment: Deployment) -> int:
@@ -31,8 +33,8 @@ def first_step(deployment: Deployment, workflow_id: str) -> str:
     return next(s.id for s in deployment.steps(workflow_id) if s.params.get("question") == FIRST)
 
 
-def test_a_long_workflow_yields_and_one_started_after_it_is_answered_in_between() -> None:
-    deployment = small_budget()
+def test_a_long_workflow_yields_and_one_started_after_it_is_answered_in_between(world: World) -> None:
+    deployment = small_budget(world)
     evaluator = deployment.evaluator()
     start_chain(deployment, "long")
     turn_until_runnable(evaluator, "long")
@@ -52,8 +54,8 @@ def test_a_long_workflow_yields_and_one_started_after_it_is_answered_in_between(
     assert asked(deployment) == LINKS
 
 
-def test_what_was_runnable_is_gone_on_with_after_a_restart() -> None:
-    deployment = small_budget()
+def test_what_was_runnable_is_gone_on_with_after_a_restart(world: World) -> None:
+    deployment = small_budget(world)
     first = deployment.evaluator()
     start_chain(deployment, "long")
     turn_until_runnable(first, "long")
@@ -67,9 +69,9 @@ def test_what_was_runnable_is_gone_on_with_after_a_restart() -> None:
 
 
 def test_markers_of_transactions_behind_the_last_command_hold_up_no_runnable_workflow(
-    caplog: pytest.LogCaptureFixture,
+    world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
-    deployment = small_budget()
+    deployment = small_budget(world)
     first = deployment.evaluator()
     start_chain(deployment, "long")
     turn_until_runnable(first, "long")
@@ -90,8 +92,8 @@ class LeftRunnable:
     Its group has not missed it yet, so that nobody learns of the workflow by taking partitions over.
     """
 
-    def __init__(self) -> None:
-        self.deployment = small_budget()
+    def __init__(self, world: World) -> None:
+        self.deployment = small_budget(world)
         owner, stranger = two_evaluators(self.deployment)
         self.workflow_id = self.deployment.id_in_partition(0)
         self.start = StartWorkflow(workflow_id=self.workflow_id, workflow="chain.Chain", inputs={"n": 0})
@@ -109,8 +111,8 @@ class LeftRunnable:
         assert asked(self.deployment) < LINKS
 
 
-def test_a_runnable_workflow_that_nobody_took_over_is_gone_on_with_by_its_owner_after_ten_seconds() -> None:
-    left = LeftRunnable()
+def test_a_runnable_workflow_that_nobody_took_over_is_gone_on_with_by_its_owner_after_ten_seconds(world: World) -> None:
+    left = LeftRunnable(world)
     left.deployment.clock.advance(11_000)
 
     left.deployment.settle()
@@ -119,8 +121,8 @@ def test_a_runnable_workflow_that_nobody_took_over_is_gone_on_with_by_its_owner_
 
 
 @pytest.mark.parametrize("which", ["answer", "start"])
-def test_a_duplicate_for_a_runnable_workflow_evaluates_it_to_the_fixed_point(which: str) -> None:
-    left = LeftRunnable()
+def test_a_duplicate_for_a_runnable_workflow_evaluates_it_to_the_fixed_point(world: World, which: str) -> None:
+    left = LeftRunnable(world)
 
     left.deployment.send(left.answer if which == "answer" else left.start)
     left.deployment.settle()
@@ -129,8 +131,8 @@ def test_a_duplicate_for_a_runnable_workflow_evaluates_it_to_the_fixed_point(whi
     assert asked(left.deployment) == LINKS
 
 
-def test_a_flood_of_duplicates_gives_a_workflow_no_more_than_its_turn() -> None:
-    deployment = small_budget()
+def test_a_flood_of_duplicates_gives_a_workflow_no_more_than_its_turn(world: World) -> None:
+    deployment = small_budget(world)
     evaluator = deployment.evaluator()
     start_chain(deployment, "long")
     while not deployment.events("chain.Ask"):
@@ -146,8 +148,8 @@ def test_a_flood_of_duplicates_gives_a_workflow_no_more_than_its_turn() -> None:
     assert deployment.workflow("long").iterations == before + 1
 
 
-def test_a_runnable_workflow_can_be_cancelled() -> None:
-    deployment = small_budget()
+def test_a_runnable_workflow_can_be_cancelled(world: World) -> None:
+    deployment = small_budget(world)
     evaluator = deployment.evaluator()
     start_chain(deployment, "long")
     turn_until_runnable(evaluator, "long")
@@ -159,8 +161,8 @@ def test_a_runnable_workflow_can_be_cancelled() -> None:
     assert asked(deployment) < LINKS
 
 
-def test_a_crash_while_a_workflow_yields_changes_nothing_of_its_result() -> None:
-    deployment = small_budget()
+def test_a_crash_while_a_workflow_yields_changes_nothing_of_its_result(world: World) -> None:
+    deployment = small_budget(world)
     start_chain(deployment, "long")
     for passes in range(LINKS):
         evaluator = deployment.evaluator()
@@ -190,8 +192,8 @@ class PassingClock(ManualClock):
         return super().monotonic_s()
 
 
-def test_when_there_is_no_time_for_all_runnable_workflows_those_left_out_come_first_the_next_time() -> None:
-    deployment = small_budget()
+def test_when_there_is_no_time_for_all_runnable_workflows_those_left_out_come_first_the_next_time(world: World) -> None:
+    deployment = small_budget(world)
     deployment.clock = PassingClock(deployment.clock.now_ms())
     evaluator = deployment.evaluator()
     names = [start_chain(deployment, f"long-{number}") for number in range(7)]
@@ -211,9 +213,9 @@ def test_when_there_is_no_time_for_all_runnable_workflows_those_left_out_come_fi
     assert asked(deployment) == len(names) * LINKS
 
 
-def test_a_workflow_that_is_alone_in_its_batch_has_the_time_of_all_of_it() -> None:
+def test_a_workflow_that_is_alone_in_its_batch_has_the_time_of_all_of_it(world: World) -> None:
     settings = EvaluatorSettings(batch_ms=100_000, workflow_budget_ms=1)
-    deployment = Deployment(None, CHAIN, DESK, evaluator=settings)
+    deployment = world.deployment(CHAIN, DESK, evaluator=settings)
     deployment.clock = PassingClock(deployment.clock.now_ms())
     evaluator = deployment.evaluator()
 

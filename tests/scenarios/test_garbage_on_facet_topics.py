@@ -5,15 +5,15 @@ import pytest
 from afl.engine.states import StepState
 from afl_stream.agent.agent import Deferred
 from afl_stream.transport import Headers
-from tests.scenarios.desk import ASK, DESK, FIRST, THIRD, Desk, ask_again
-from tests.scenarios.loop_harness import Deployment
 from tests.unit.stream.agent_bench import named
+from tests.worlds.desk import ASK, DESK, FIRST, THIRD, Desk, ask_again
+from tests.worlds.world import World
 
 
 @pytest.fixture
-def desk() -> Desk:
-    """Return a run whose questions were taken by an agent that answers later."""
-    desk = Desk(Deployment(None, DESK))
+def desk(world: World) -> Desk:
+    """A run whose questions were taken by an agent that answers later."""
+    desk = Desk(world.deployment(DESK))
     desk.deployment.worker({ASK: lambda payload, context: Deferred()})  # type: ignore[dict-item,return-value]  # answered by the tests
     desk.deployment.settle()
     desk.start()

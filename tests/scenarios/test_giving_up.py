@@ -7,13 +7,17 @@ from collections.abc import Callable
 
 import pytest
 
+from afl.engine.clock import Clock
 from afl.engine.errors import WorkflowConflict
 from afl.engine.model.store import ERROR, PAUSED, Batch, ParkedRecord, StepDocument
 from afl.stores.memory.store import MemoryStore
+from afl.stores.public.persistence import ERROR, PAUSED, Batch, ParkedRecord, StepDocument
+from afl_stream.settings.config import StreamConfig
 from afl_stream.wire.messages import StepContinue
 from tests.record_headers import headers_of
-from tests.scenarios.desk import DESK, SECOND, THIRD, Desk
-from tests.scenarios.loop_harness import Deployment, StoreOpener, store_elsewhere
+from tests.worlds.desk import DESK, SECOND, THIRD, Desk
+from tests.worlds.stores import OneStore
+from tests.worlds.world import embedded
 
 BAD, GOOD = "bad", "good"
 FOREVER = 1 << 30
@@ -22,8 +26,8 @@ FOREVER = 1 << 30
 class ShortStore(MemoryStore):
     """A store that runs out of something while the workflow `bad` is read or written."""
 
-    def __init__(self, deployment: Deployment) -> None:
-        super().__init__(prefix=deployment.config.prefix, clock=deployment.clock)
+    def __init__(self, config: StreamConfig, clock: Clock) -> None:
+        super().__init__(prefix=config.prefix, clock=clock)
         self.error: BaseException = MemoryError()
         #: How often its steps cannot be read any more.
         self.unread = 0
@@ -49,23 +53,8 @@ class ShortStore(MemoryStore):
 
 @pytest.fixture
 def desk() -> Desk:
-    """Return a desk with the workflows `bad` and `good`, of which its evaluator has nothing in memory."""
-
-    def opener() -> StoreOpener:
-        made: list[ShortStore] = []
-
-        def opened(deployment: Deployment, faults: object) -> ShortStore:
-            if not made:
-                made.append(ShortStore(deployment))
-            return made[0]
-
-        return opened
-
-    token = store_elsewhere.set(opener)
-    try:
-        deployment = Deployment(None, DESK, control_partitions=1)
-    finally:
-        store_elsewhere.reset(token)
+    """A desk with the workflows `bad` and `good`, of which its evaluator has nothing in memory."""
+    deployment = embedded(None, DESK, stores=OneStore(ShortStore), control_partitions=1)
     first = Desk(deployment)
     first.start(BAD)
     first.start(GOOD)

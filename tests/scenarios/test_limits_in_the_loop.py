@@ -2,7 +2,8 @@
 
 from afl_stream.settings.config import EvaluatorSettings
 from afl_stream.wire.messages import CancelWorkflow, StepContinue, StepUpdate
-from tests.scenarios.loop_harness import Deployment
+from tests.worlds.deployment import Deployment
+from tests.worlds.world import World
 
 SOURCE = """
 namespace shop {
@@ -17,15 +18,15 @@ namespace shop {
 """
 
 
-def deployed(settings: EvaluatorSettings) -> Deployment:
-    deployment = Deployment(None, SOURCE, evaluator=settings)
+def deployed(world: World, settings: EvaluatorSettings) -> Deployment:
+    deployment = world.deployment(SOURCE, evaluator=settings)
     deployment.evaluator()
     deployment.settle()
     return deployment
 
 
-def test_a_run_with_too_many_steps_ends_by_name_and_subscribers_learn_why() -> None:
-    deployment = deployed(EvaluatorSettings(max_workflow_steps=50))
+def test_a_run_with_too_many_steps_ends_by_name_and_subscribers_learn_why(world: World) -> None:
+    deployment = deployed(world, EvaluatorSettings(max_workflow_steps=50))
     deployment.client.start("shop.Each", {"xs": list(range(40))}, workflow_id="large")
     deployment.client.start("shop.Each", {"xs": list(range(10))}, workflow_id="small")
     deployment.settle()
@@ -39,8 +40,8 @@ def test_a_run_with_too_many_steps_ends_by_name_and_subscribers_learn_why() -> N
     assert [milestone.error.type for milestone in told if milestone.error is not None] == ["StepLimitReached"]
 
 
-def test_a_payload_over_the_limit_fails_its_step_before_the_record_is_made() -> None:
-    deployment = deployed(EvaluatorSettings(max_payload_bytes=1_000))
+def test_a_payload_over_the_limit_fails_its_step_before_the_record_is_made(world: World) -> None:
+    deployment = deployed(world, EvaluatorSettings(max_payload_bytes=1_000))
     deployment.client.start("shop.Ask", {"v": "x" * 2_000}, workflow_id="wf")
     deployment.settle()
 
@@ -50,8 +51,8 @@ def test_a_payload_over_the_limit_fails_its_step_before_the_record_is_made() -> 
     assert deployment.events("shop.Pay") == []
 
 
-def test_an_answer_over_the_limit_fails_its_step_and_is_no_dead_letter() -> None:
-    deployment = deployed(EvaluatorSettings(max_payload_bytes=1_000))
+def test_an_answer_over_the_limit_fails_its_step_and_is_no_dead_letter(world: World) -> None:
+    deployment = deployed(world, EvaluatorSettings(max_payload_bytes=1_000))
     deployment.client.start("shop.Ask", {"v": 1}, workflow_id="wf")
     deployment.settle()
     step_id = deployment.step("wf", "shop.Pay").id
@@ -65,8 +66,8 @@ def test_an_answer_over_the_limit_fails_its_step_and_is_no_dead_letter() -> None
     assert deployment.dead_letters(deployment.topology.control()) == []
 
 
-def test_a_run_over_a_limit_that_was_lowered_can_be_cancelled() -> None:
-    deployment = deployed(EvaluatorSettings())
+def test_a_run_over_a_limit_that_was_lowered_can_be_cancelled(world: World) -> None:
+    deployment = deployed(world, EvaluatorSettings())
     deployment.client.start("shop.Ask", {"v": 1}, workflow_id="wf")
     deployment.settle()
     deployment.remove(deployment.evaluators[0], killed=False)

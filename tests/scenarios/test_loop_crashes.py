@@ -11,9 +11,21 @@ import pytest
 import afl
 import afl_stream
 from afl_stream.embedded.transport import FAULT_POINTS, Crash, Faults
-from tests.scenarios.delivery_checks import assert_delivered, assert_no_offset_past_its_effect
-from tests.scenarios.loop_harness import Deployment
-from tests.scenarios.shop import SHOP, Handlers, assert_one_answer_each, start_orders
+from tests.worlds.delivery_checks import assert_delivered, assert_no_offset_past_its_effect
+from tests.worlds.deployment import Deployment
+from tests.worlds.embedded_cluster import EmbeddedCluster
+from tests.worlds.shop import SHOP, Handlers, assert_one_answer_each, start_orders
+from tests.worlds.world import World
+from tests.worlds.worlds import (
+    EMBEDDED_DURABLE,
+    KAFKA,
+    MEMORY,
+    MONGO,
+    SQLITE,
+    STANDALONE_MONGO_QUICK,
+    in_worlds,
+    with_values,
+)
 
 ORDERS = 2
 
@@ -54,6 +66,11 @@ TRANSPORT_POINTS = {
 }
 #: Of the broker itself: whoever has the file written dies.
 BROKER_POINTS = {"log.before_write": 4, "log.after_write": 4}
+
+
+#: A commit by transaction, and one by commit document, have different steps.
+TRANSACTION_POINTS = {"store.written", "store.committed"}
+DOCUMENT_POINTS = {"store.compared", "store.written", "store.applied", "store.committed"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +116,7 @@ class Life:
         deployment.round()
         for _ in range(2):
             # Everybody gives partitions up and takes them again, while outbox rows wait to be deleted.
-            deployment.broker.rebalance(deployment.config.evaluator_group)
+            deployment.rebalance()
             guest = deployment.worker(self._handlers())
             guest.join()
             deployment.round()
@@ -110,19 +127,53 @@ class Life:
         deployment.remove(evaluator, killed=False)
 
 
+def faults_of(deployment: Deployment) -> dict[str, Faults]:
+    """The faults of each party, and of the broker where it is in the test's hands."""
+    faults = {"evaluator": Faults(), "agent": Faults()}
+    if isinstance(deployment.cluster, EmbeddedCluster):
+        faults["broker"] = deployment.broker_faults
+    return faults
+
+
 def faults_at(deployment: Deployment, place: Place) -> dict[str, Faults]:
-    faults = {"evaluator": Faults(), "agent": Faults(), "broker": deployment.broker_faults}
+    faults = faults_of(deployment)
     faults[place.party].fail_at(place.point, passes=place.passes)
     return faults
 
 
-def no_faults(deployment: Deployment) -> dict[str, Faults]:
-    return {"evaluator": Faults(), "agent": Faults(), "broker": deployment.broker_faults}
+#: What a short run has time for on servers: around the commit.
+QUICK_ON_SERVERS = {*DOCUMENT_POINTS, "control.applied", "control.persisted"}
 
 
-@pytest.mark.parametrize("place", places(), ids=str)
-def test_a_crash_anywhere_and_a_restart_lose_nothing_and_do_nothing_twice(place: Place, tmp_path: Path) -> None:
-    crash_and_go_on(Deployment(tmp_path, SHOP), place)
+def is_quick_on_servers(place: object) -> bool:
+    assert isinstance(place, Place)
+    return place.point in QUICK_ON_SERVERS and not place.passes
+
+
+def places_of_store(points: set[str]) -> list[Place]:
+    """Where the loop can crash, on a store that has these points."""
+    elsewhere = [place for place in places() if not place.point.startswith("store.")]
+    own = [Place(party="evaluator", point=point, passes=passes) for point in sorted(points) for passes in (0, 2)]
+    return [*own, *elsewhere]
+
+
+#: On Kafka the parties can be crashed, and the transport and the brokers cannot.
+PLACES_ON_KAFKA = [place for place in places() if place.point in EVALUATOR_POINTS or place.point in AGENT_POINTS]
+
+
+@pytest.mark.parametrize(
+    ("world", "place"),
+    [
+        *with_values(SQLITE, places()),
+        *with_values(MONGO, places_of_store(TRANSACTION_POINTS), is_quick_on_servers),
+        *with_values(STANDALONE_MONGO_QUICK, places_of_store(DOCUMENT_POINTS), is_quick_on_servers),
+        *with_values(KAFKA, PLACES_ON_KAFKA, is_quick_on_servers),
+    ],
+    indirect=["world"],
+    ids=str,
+)
+def test_a_crash_anywhere_and_a_restart_lose_nothing_and_do_nothing_twice(world: World, place: Place) -> None:
+    crash_and_go_on(world.deployment(SHOP), place)
 
 
 def crash_and_go_on(deployment: Deployment, place: Place) -> None:
@@ -134,7 +185,7 @@ def crash_and_go_on(deployment: Deployment, place: Place) -> None:
         Life(deployment, handlers, faults_at(deployment, place)).live()
     deployment.crash_and_restart()
     assert_no_offset_past_its_effect(deployment)
-    Life(deployment, handlers, no_faults(deployment)).live()
+    Life(deployment, handlers, faults_of(deployment)).live()
 
     assert_delivered(deployment, orders)
     for order in orders:
@@ -151,10 +202,20 @@ LONELY_DEATHS = [
 ]
 
 
-@pytest.mark.parametrize("point", LONELY_DEATHS)
-def test_an_evaluator_that_dies_alone_is_followed_by_one_that_goes_on(point: str) -> None:
+@pytest.mark.parametrize(
+    ("world", "point"),
+    [
+        *with_values(MEMORY, LONELY_DEATHS),
+        *with_values(SQLITE, LONELY_DEATHS),
+        *with_values(
+            KAFKA, [point for point in LONELY_DEATHS if point in EVALUATOR_POINTS], QUICK_ON_SERVERS.__contains__
+        ),
+    ],
+    indirect=["world"],
+)
+def test_an_evaluator_that_dies_alone_is_followed_by_one_that_goes_on(world: World, point: str) -> None:
     # Broker and agents live on, as they do on Kafka: what was handed to them before the crash counts.
-    deployment, handlers = Deployment(None, SHOP), Handlers()
+    deployment, handlers = world.deployment(SHOP), Handlers()
     orders = start_orders(deployment, ORDERS)
     deployment.worker(handlers())
     crashes = 0
@@ -179,11 +240,12 @@ def test_an_evaluator_that_dies_alone_is_followed_by_one_that_goes_on(point: str
         assert_one_answer_each(deployment, order)
 
 
+@in_worlds(EMBEDDED_DURABLE)
 @pytest.mark.parametrize("seed", range(8))
-def test_one_crash_after_another_loses_nothing_either(seed: int, tmp_path: Path) -> None:
+def test_one_crash_after_another_loses_nothing_either(world: World, seed: int) -> None:
     random = Random(seed)
     everywhere = list(places())
-    deployment, handlers = Deployment(tmp_path, SHOP), Handlers()
+    deployment, handlers = world.deployment(SHOP), Handlers()
     orders = start_orders(deployment, ORDERS)
 
     for _ in range(5):
@@ -192,7 +254,7 @@ def test_one_crash_after_another_loses_nothing_either(seed: int, tmp_path: Path)
             Life(deployment, handlers, faults_at(deployment, place)).live()
         deployment.crash_and_restart()
         assert_no_offset_past_its_effect(deployment)
-    Life(deployment, handlers, no_faults(deployment)).live()
+    Life(deployment, handlers, faults_of(deployment)).live()
 
     assert_delivered(deployment, orders)
     for order in orders:

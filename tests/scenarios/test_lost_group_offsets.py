@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,10 +17,12 @@ from afl_stream.commands.failures import exit_code_of
 from afl_stream.embedded.transport import Crash, EmbeddedBroker
 from afl_stream.exit_codes import ExitCode
 from afl_stream.transport import CommittedOffset, TopicPartition
-from tests.scenarios.desk import ASK, DESK, SECOND, Desk
-from tests.scenarios.loop_harness import Deployment, Worker
 from tests.unit.stream import agent_bench
 from tests.unit.stream.agent_bench import PAY, event
+from tests.worlds.deployment import Deployment
+from tests.worlds.desk import ASK, DESK, SECOND, Desk
+from tests.worlds.parties import Worker
+from tests.worlds.world import embedded
 
 ENDED, OPEN = ("wf-1", "wf-2", "wf-3"), "wf-open"
 
@@ -40,7 +42,7 @@ class Answering:
 
 def desk_without_offsets(directory: Path | None = None) -> Desk:
     """Three runs that have ended and one that waits, all of them handled by a group that has no offsets any more."""
-    desk = Desk(Deployment(directory, DESK))
+    desk = Desk(embedded(directory, DESK))
     worker = desk.deployment.worker({ASK: Answering()})
     for workflow_id in (*ENDED, OPEN):
         desk.start(workflow_id)
@@ -52,7 +54,7 @@ def desk_without_offsets(directory: Path | None = None) -> Desk:
     return desk
 
 
-def offsets_of(deployment: Deployment) -> dict[TopicPartition, CommittedOffset]:
+def offsets_of(deployment: Deployment) -> Mapping[TopicPartition, CommittedOffset]:
     return deployment.committed(deployment.agent_group, [deployment.topology.facet(ASK)])
 
 
@@ -121,7 +123,7 @@ def test_an_agent_that_refuses_says_what_is_lost_and_what_to_do_and_handles_noth
 def test_a_new_group_is_not_taken_for_one_that_has_lost_its_offsets(
     refuses: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    desk = Desk(Deployment(None, DESK))
+    desk = Desk(embedded(None, DESK))
     if refuses:
         refusing(desk.deployment)
     for workflow_id in ENDED:

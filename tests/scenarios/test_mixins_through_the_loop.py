@@ -18,8 +18,9 @@ from afl.telemetry.telemetry import Telemetry
 from afl_stream.settings.config import EvaluatorSettings
 from afl_stream.wire.messages import StepContinue
 from tests.scenarios import test_branching_through_the_loop as branching
-from tests.scenarios.loop_harness import START_MS, Deployment
 from tests.unit.runtime.engine.mixed_programs import mixed_program
+from tests.worlds.deployment import START_MS
+from tests.worlds.world import embedded
 
 PROGRAM = """
 namespace land {
@@ -81,7 +82,7 @@ def documents(steps: list[StepDocument]) -> list[StepDocument]:
 
 @pytest.mark.parametrize("batch_records", [1, 500])
 def test_the_loop_and_the_evaluator_agree_on_every_step(batch_records: int) -> None:
-    deployment = Deployment(None, evaluator=EvaluatorSettings(batch_records=batch_records))
+    deployment = embedded(None, evaluator=EvaluatorSettings(batch_records=batch_records))
     deployment.evaluator()
     program = compiled()
     deployment.client.apply_topics([program])
@@ -103,7 +104,7 @@ def test_the_loop_and_the_evaluator_agree_on_every_step(batch_records: int) -> N
 
 
 def test_events_carry_attributes_of_mixins_references_to_steps_and_a_deadline() -> None:
-    deployment = Deployment(None)
+    deployment = embedded(None)
     deployment.evaluator()
     program = compiled()
     deployment.client.apply_topics([program])
@@ -145,7 +146,7 @@ def test_telemetry_changes_nothing_that_is_stored() -> None:
 
 
 def test_random_programs_of_mixins_leave_the_same_steps_behind_in_the_loop() -> None:
-    deployment = Deployment(None)
+    deployment = embedded(None)
     deployment.evaluator()
     deployment.settle()
     for seed in range(20):

@@ -21,8 +21,10 @@ from afl_stream.evaluator.service import EvaluatorService
 from afl_stream.programs.definitions import UnknownProgram
 from afl_stream.transport import WrongCluster
 from afl_stream.wire.messages import STORE_KEY, StoreClaim
-from tests.scenarios.desk import ASK, DESK, FIRST, REPORT, Desk
-from tests.scenarios.loop_harness import Deployment, Interruptions, make_again
+from tests.worlds.deployment import Deployment
+from tests.worlds.desk import ASK, DESK, FIRST, REPORT, Desk
+from tests.worlds.parties import Interruptions
+from tests.worlds.world import embedded
 
 CLAIM_POINTS = ("claim.judged", "claim.marked", "claim.published")
 
@@ -63,7 +65,7 @@ class Rival:
 
 def deployment_in(folder: Path) -> Deployment:
     folder.mkdir()
-    return Deployment(folder, DESK)
+    return embedded(folder, DESK)
 
 
 def finished(deployment: Deployment) -> Desk:
@@ -124,11 +126,11 @@ def test_it_is_refused_while_nobody_else_runs_too(tmp_path: Path) -> None:
 
 
 def test_an_empty_store_is_refused_by_the_groups_offsets_where_no_claim_is_left() -> None:
-    deployment = Deployment(None, DESK)
+    deployment = embedded(None, DESK)
     desk = finished(deployment)
     deployment.remove(desk.evaluator, killed=False)
     # What an older release has left: offsets, and no claim.
-    make_again(deployment, deployment.topology.definitions())
+    deployment.recreate(deployment.topology.definitions())
 
     told = refusal(lambda: Rival(deployment, MemoryStore(clock=deployment.clock)))
 
@@ -138,7 +140,7 @@ def test_an_empty_store_is_refused_by_the_groups_offsets_where_no_claim_is_left(
 
 
 def test_two_evaluators_on_one_store_are_as_before(tmp_path: Path) -> None:
-    deployment = Deployment(tmp_path, DESK)
+    deployment = embedded(tmp_path, DESK)
     desk = Desk(deployment)
     second = deployment.evaluator()
     desk.start()
@@ -170,7 +172,7 @@ def test_new_store_takes_the_deployment_over_and_the_other_evaluator_ends(
 
 
 def test_new_store_changes_nothing_where_the_store_is_the_right_one(tmp_path: Path) -> None:
-    deployment = Deployment(tmp_path, DESK)
+    deployment = embedded(tmp_path, DESK)
     desk = finished(deployment)
     before = deployment.store.identity().id
     deployment.remove(desk.evaluator, killed=False)
@@ -309,7 +311,7 @@ def test_a_store_put_back_in_its_place_goes_on_and_says_that_it_is_older(
 
 
 def test_of_two_stores_that_are_claimed_at_once_one_loses(tmp_path: Path) -> None:
-    deployment = Deployment(None, DESK)
+    deployment = embedded(None, DESK)
     together = threading.Barrier(2)
     outcomes: dict[int, object] = {}
 
@@ -339,7 +341,7 @@ def test_of_two_stores_that_are_claimed_at_once_one_loses(tmp_path: Path) -> Non
 
 
 def test_a_claim_that_came_too_late_is_written_over(tmp_path: Path) -> None:
-    deployment = Deployment(None, DESK)
+    deployment = embedded(None, DESK)
     Desk(deployment)
     first = claims(deployment)[0]
     late = StoreClaim(store="other", mark="m", number=first.number, location="l", host="h", at=1)
@@ -355,7 +357,7 @@ def test_a_claim_that_came_too_late_is_written_over(tmp_path: Path) -> None:
 def test_a_claim_with_a_number_that_nobody_counts_up_to_shuts_nobody_out(
     number: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    deployment = Deployment(None, DESK)
+    deployment = embedded(None, DESK)
     desk = Desk(deployment)
     running = Rival(deployment, deployment.store)
     put_claim(deployment, number)
@@ -374,7 +376,7 @@ def test_a_claim_with_a_number_that_nobody_counts_up_to_shuts_nobody_out(
 
 
 def test_a_claim_with_the_highest_number_leaves_a_way_back() -> None:
-    deployment = Deployment(None, DESK)
+    deployment = embedded(None, DESK)
     Desk(deployment)
     put_claim(deployment, 2**53)
 
@@ -399,7 +401,7 @@ def put_claim(deployment: Deployment, number: int) -> None:
 
 
 def test_an_evaluator_says_now_and_then_which_store_it_has(tmp_path: Path) -> None:
-    deployment = Deployment(None, DESK)
+    deployment = embedded(None, DESK)
     rival = Rival(deployment, deployment.store)
     rival.settle()
     before = len(claims(deployment))
@@ -423,7 +425,7 @@ def test_a_store_of_another_cluster_claims_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("point", CLAIM_POINTS)
 def test_a_crash_while_the_deployment_is_claimed_leaves_it_to_the_next(point: str, tmp_path: Path) -> None:
-    deployment, faults = Deployment(tmp_path, DESK), Interruptions()
+    deployment, faults = embedded(tmp_path, DESK), Interruptions()
     faults.fail_at(point)
 
     with pytest.raises(Crash):
@@ -436,10 +438,10 @@ def test_a_crash_while_the_deployment_is_claimed_leaves_it_to_the_next(point: st
 
 
 def test_definitions_that_are_gone_are_published_again_from_the_store(tmp_path: Path) -> None:
-    deployment = Deployment(tmp_path, DESK)
+    deployment = embedded(tmp_path, DESK)
     desk = finished(deployment)
     deployment.remove(desk.evaluator, killed=False)
-    make_again(deployment, deployment.topology.definitions())
+    deployment.recreate(deployment.topology.definitions())
     client = Client(deployment.config, deployment.transport)
     with pytest.raises(UnknownProgram):
         client.start(REPORT, {"subject": FIRST}, workflow_id="wf-2")

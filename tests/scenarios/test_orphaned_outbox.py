@@ -1,14 +1,14 @@
 """Records whose writer died between commit and publishing: somebody else publishes them, at the right time, once."""
 
-from pathlib import Path
-
-from afl.engine.model.store import COMPLETED
+from afl.stores.public.persistence import COMPLETED
 from afl_stream.embedded.transport import Crash, Faults
 from afl_stream.settings.config import EvaluatorSettings
 from afl_stream.wire.messages import StepContinue
-from tests.scenarios.desk import ASK, DESK, FIRST, REPORT, THIRD, Desk
-from tests.scenarios.loop_harness import Deployment, Evaluator, Interruptions, unique_ids
-from tests.scenarios.turns import CHAIN, LINKS, start_chain
+from tests.worlds.chain import CHAIN, LINKS, start_chain
+from tests.worlds.deployment import Deployment, unique_ids
+from tests.worlds.desk import ASK, DESK, FIRST, REPORT, THIRD, Desk
+from tests.worlds.parties import Evaluator, Interruptions
+from tests.worlds.world import World
 
 
 def run_until_it_crashes(evaluator: Evaluator, turns: int = 5) -> None:
@@ -30,8 +30,8 @@ def two_evaluators(deployment: Deployment) -> tuple[Evaluator, Evaluator]:
     return first, second
 
 
-def test_the_next_owner_publishes_what_a_dead_writer_left_before_it_reads() -> None:
-    deployment, faults = Deployment(None, DESK), Faults()
+def test_the_next_owner_publishes_what_a_dead_writer_left_before_it_reads(world: World) -> None:
+    deployment, faults = world.deployment(DESK), Faults()
     deployment.client.start(REPORT, {"subject": FIRST}, workflow_id="wf-1")
     faults.fail_at("control.persisted")
     writer = deployment.evaluator(faults)
@@ -73,8 +73,8 @@ def leave_in_a_lane_of_its_own(deployment: Deployment) -> str:
     return workflow_id
 
 
-def test_a_writers_own_lane_is_swept_after_ten_seconds_by_one_of_the_others() -> None:
-    deployment = Deployment(None, DESK)
+def test_a_writers_own_lane_is_swept_after_ten_seconds_by_one_of_the_others(world: World) -> None:
+    deployment = world.deployment(DESK)
     leave_in_a_lane_of_its_own(deployment)
     deployment.evaluator()
     deployment.settle()
@@ -91,8 +91,8 @@ def test_a_writers_own_lane_is_swept_after_ten_seconds_by_one_of_the_others() ->
     assert deployment.store.outbox() == []
 
 
-def test_the_sweep_keeps_its_hands_off_while_another_has_the_lease() -> None:
-    deployment = Deployment(None, DESK)
+def test_the_sweep_keeps_its_hands_off_while_another_has_the_lease(world: World) -> None:
+    deployment = world.deployment(DESK)
     leave_in_a_lane_of_its_own(deployment)
     deployment.clock.advance(20_000)
     assert deployment.store.acquire_lock("outbox-sweep", 60_000)
@@ -104,8 +104,8 @@ def test_the_sweep_keeps_its_hands_off_while_another_has_the_lease() -> None:
     assert len(deployment.events(ASK)) == 3
 
 
-def test_a_record_in_a_lane_that_its_writer_had_lost_unknowingly_is_swept_by_the_owner() -> None:
-    deployment = Deployment(None, CHAIN, evaluator=EvaluatorSettings(workflow_budget_steps=12), control_partitions=1)
+def test_a_record_in_a_lane_that_its_writer_had_lost_unknowingly_is_swept_by_the_owner(world: World) -> None:
+    deployment = world.deployment(CHAIN, evaluator=EvaluatorSettings(workflow_budget_steps=12), control_partitions=1)
     interruptions = Interruptions()
     frozen = deployment.evaluator(interruptions)
     start_chain(deployment, "wf-1")
@@ -134,9 +134,9 @@ def test_a_record_in_a_lane_that_its_writer_had_lost_unknowingly_is_swept_by_the
     assert deployment.store.outbox() == []
 
 
-def broker_that_takes_nothing(directory: Path) -> tuple[Deployment, Evaluator]:
-    """Return a deployment whose broker refuses to write, after an evaluator has committed a workflow's start."""
-    deployment = Deployment(directory, DESK)
+def broker_that_takes_nothing(world: World) -> tuple[Deployment, Evaluator]:
+    """A deployment whose broker refuses to write, after an evaluator has committed a workflow's start."""
+    deployment = world.deployment(DESK)
     evaluator = deployment.evaluator()
     # An earlier workflow, so that all schemas are announced.
     deployment.client.start(REPORT, {"subject": FIRST}, workflow_id="wf-0")
@@ -149,8 +149,8 @@ def broker_that_takes_nothing(directory: Path) -> tuple[Deployment, Evaluator]:
     return deployment, evaluator
 
 
-def test_records_that_the_broker_did_not_take_are_sent_again(tmp_path: Path) -> None:
-    deployment, evaluator = broker_that_takes_nothing(tmp_path)
+def test_records_that_the_broker_did_not_take_are_sent_again(world: World) -> None:
+    deployment, evaluator = broker_that_takes_nothing(world)
 
     deployment.broker_faults.clear()
     deployment.settle()
@@ -160,8 +160,8 @@ def test_records_that_the_broker_did_not_take_are_sent_again(tmp_path: Path) -> 
     deployment.crash()
 
 
-def test_records_that_the_broker_did_not_take_are_sent_by_the_next_owner_when_their_writer_dies(tmp_path: Path) -> None:
-    deployment, _ = broker_that_takes_nothing(tmp_path)
+def test_records_that_the_broker_did_not_take_are_sent_by_the_next_owner_when_their_writer_dies(world: World) -> None:
+    deployment, _ = broker_that_takes_nothing(world)
 
     deployment.crash_and_restart()
     desk = Desk(deployment)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import threading
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -14,8 +13,9 @@ from afl_stream.evaluator.service import EvaluatorService
 from afl_stream.outage import LONGEST_WAIT_S
 from afl_stream.settings.config import KafkaSettings
 from afl_stream.transport import BrokerUnavailable
-from tests.scenarios.desk import ASK, DESK, FIRST, REPORT, THIRD, Desk
-from tests.scenarios.loop_harness import Deployment, unique_ids
+from tests.worlds.deployment import Deployment, unique_ids
+from tests.worlds.desk import ASK, DESK, FIRST, REPORT, THIRD, Desk
+from tests.worlds.world import World
 
 AWAY = BrokerUnavailable("no broker answers at 127.0.0.1:9092")
 FOR_EVER = 1_000_000
@@ -54,8 +54,10 @@ def told_of(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
 
 
-def test_an_evaluator_waits_for_brokers_with_backoff_and_tells_of_it_once(caplog: pytest.LogCaptureFixture) -> None:
-    deployment, faults, stop = Deployment(None, DESK), Faults(), Waiting()
+def test_an_evaluator_waits_for_brokers_with_backoff_and_tells_of_it_once(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    deployment, faults, stop = world.deployment(DESK), Faults(), Waiting()
     service = service_of(deployment, faults, stop)
     deployment.client.start(REPORT, {"subject": FIRST}, workflow_id="wf-1")
     faults.fail_at("poll.before_deliver", times=8, error=AWAY)
@@ -72,9 +74,9 @@ def test_an_evaluator_waits_for_brokers_with_backoff_and_tells_of_it_once(caplog
 
 
 def test_an_outage_that_lasts_too_long_ends_the_service_and_the_next_one_goes_on(
-    caplog: pytest.LogCaptureFixture,
+    world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
-    deployment, faults, stop = Deployment(None, DESK), Faults(), Waiting()
+    deployment, faults, stop = world.deployment(DESK), Faults(), Waiting()
     service = service_of(deployment, faults, stop)
     deployment.client.start(REPORT, {"subject": FIRST}, workflow_id="wf-1")
     faults.fail_at("poll.before_deliver", times=FOR_EVER, error=AWAY)
@@ -89,8 +91,8 @@ def test_an_outage_that_lasts_too_long_ends_the_service_and_the_next_one_goes_on
     assert len(deployment.events(ASK)) == 2
 
 
-def test_a_second_outage_has_a_time_of_its_own(caplog: pytest.LogCaptureFixture) -> None:
-    deployment, faults, stop = Deployment(None, DESK), Faults(), Waiting()
+def test_a_second_outage_has_a_time_of_its_own(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    deployment, faults, stop = world.deployment(DESK), Faults(), Waiting()
     service = service_of(deployment, faults, stop)
     deployment.client.start(REPORT, {"subject": FIRST}, workflow_id="wf-1")
     faults.fail_at("poll.before_deliver", times=14, error=AWAY)
@@ -109,8 +111,8 @@ def test_a_second_outage_has_a_time_of_its_own(caplog: pytest.LogCaptureFixture)
     assert len(deployment.events(ASK)) == 4
 
 
-def test_lanes_that_cannot_be_published_at_assignment_are_waited_for_before_anything_is_read() -> None:
-    deployment, faults, stop = Deployment(None, DESK, control_partitions=1), Faults(), Waiting()
+def test_lanes_that_cannot_be_published_at_assignment_are_waited_for_before_anything_is_read(world: World) -> None:
+    deployment, faults, stop = world.deployment(DESK, control_partitions=1), Faults(), Waiting()
     dying = Desk(deployment, deployment.evaluator(writer := Faults()))
     writer.fail_at("control.persisted", error=KeyboardInterrupt())
     deployment.client.start(REPORT, {"subject": FIRST}, workflow_id="wf-1")
@@ -129,8 +131,10 @@ def test_lanes_that_cannot_be_published_at_assignment_are_waited_for_before_anyt
 
 
 @pytest.mark.parametrize("fails", [1, 2, 3, 7])
-def test_what_was_committed_and_could_not_be_published_is_published_when_the_broker_is_back(fails: int) -> None:
-    deployment, faults, stop = Deployment(None, DESK, control_partitions=1), Faults(), Waiting()
+def test_what_was_committed_and_could_not_be_published_is_published_when_the_broker_is_back(
+    world: World, fails: int
+) -> None:
+    deployment, faults, stop = world.deployment(DESK, control_partitions=1), Faults(), Waiting()
     earlier = Desk(deployment)
     # All schemas are announced by it.
     earlier.start("wf-0")
@@ -147,9 +151,9 @@ def test_what_was_committed_and_could_not_be_published_is_published_when_the_bro
 
 
 def test_the_word_to_stop_ends_the_wait_and_what_is_left_waits_in_the_store(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
-    deployment, faults, stop = Deployment(tmp_path, DESK, control_partitions=1), Faults(), Waiting(stops_after=3)
+    deployment, faults, stop = world.deployment(DESK, control_partitions=1), Faults(), Waiting(stops_after=3)
     earlier = Desk(deployment)
     earlier.start("wf-0")
     deployment.remove(earlier.evaluator, killed=False)
@@ -169,8 +173,8 @@ def test_the_word_to_stop_ends_the_wait_and_what_is_left_waits_in_the_store(
     deployment.crash()
 
 
-def test_what_an_outage_held_up_is_handed_over_whole_to_an_evaluator_that_joins_then() -> None:
-    deployment, faults = Deployment(None, DESK), Faults()
+def test_what_an_outage_held_up_is_handed_over_whole_to_an_evaluator_that_joins_then(world: World) -> None:
+    deployment, faults = world.deployment(DESK), Faults()
     stop = Waiting()
     service = service_of(deployment, faults, stop)
     for number in range(6):

@@ -2,21 +2,24 @@
 
 import json
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 
 import pytest
 
+from afl.engine.clock import Clock
 from afl.engine.errors import WorkflowConflict
 from afl.engine.model.store import Batch, ParkedRecord, WorkflowChange
 from afl.stores.memory.store import MemoryStore
 from afl_stream.errors import SchemaUnavailable
 from afl_stream.evaluator.parked_answers import ParkedAnswers
 from afl_stream.evaluator.unit_of_work import UnitOfWork
-from afl_stream.settings.config import EvaluatorSettings
+from afl_stream.settings.config import EvaluatorSettings, StreamConfig
 from afl_stream.wire.messages import StepContinue
 from tests.record_headers import headers_of
-from tests.scenarios.desk import DESK, FIRST, SECOND, THIRD, Desk, ask_again, step_id_of
-from tests.scenarios.loop_harness import START_MS, Deployment, StoreOpener, store_elsewhere
+from tests.worlds.deployment import START_MS
+from tests.worlds.desk import DESK, FIRST, SECOND, THIRD, Desk, ask_again, step_id_of
+from tests.worlds.stores import OneStore
+from tests.worlds.world import embedded
 
 OTHERS = 10_050
 ROOM = EvaluatorSettings(max_parked_per_workflow=2 * OTHERS, parked_answer_expiry_ms=60_000)
@@ -25,8 +28,8 @@ ROOM = EvaluatorSettings(max_parked_per_workflow=2 * OTHERS, parked_answer_expir
 class CountingStore(MemoryStore):
     """A store that notes whose values are read, and what happens elsewhere meanwhile."""
 
-    def __init__(self, deployment: Deployment) -> None:
-        super().__init__(prefix=deployment.config.prefix, clock=deployment.clock)
+    def __init__(self, config: StreamConfig, clock: Clock) -> None:
+        super().__init__(prefix=config.prefix, clock=clock)
         self.values_read: list[str] = []
         #: How often another writer comes first where answers are parked.
         self.conflicts = 0
@@ -54,25 +57,14 @@ class CountingStore(MemoryStore):
         return found
 
 
-@pytest.fixture
-def stores() -> Iterator[list[CountingStore]]:
-    """Provide the only store of each deployment of the test, in the order in which they were made."""
-    made: list[CountingStore] = []
-
-    def opener() -> StoreOpener:
-        opened: list[CountingStore] = []
-
-        def open_once(deployment: Deployment, faults: object) -> CountingStore:
-            if not opened:
-                opened.append(CountingStore(deployment))
-                made.append(opened[0])
-            return opened[0]
-
-        return open_once
-
-    token = store_elsewhere.set(opener)
-    yield made
-    store_elsewhere.reset(token)
+def desk_that_counts(evaluator: EvaluatorSettings | None = None) -> tuple[Desk, CountingStore]:
+    """A desk whose parties share a store that counts."""
+    settings = evaluator or EvaluatorSettings()
+    stores = OneStore(CountingStore)
+    desk = Desk(embedded(None, DESK, stores=stores, evaluator=settings, control_partitions=1))
+    store = desk.deployment.store
+    assert isinstance(store, CountingStore)
+    return desk, store
 
 
 def answer(step_id: str, number: int, *, expires_at_ms: int = 2**62, **entries: object) -> ParkedRecord:
@@ -113,7 +105,7 @@ def for_attempts_of_many_runs_that_never_come(desk: Desk) -> list[ParkedRecord]:
 def test_an_early_answer_behind_ten_thousand_others_is_judged_within_a_second(
     others: Callable[[Desk], list[ParkedRecord]],
 ) -> None:
-    desk = Desk(Deployment(None, DESK, evaluator=ROOM, control_partitions=1))
+    desk = Desk(embedded(None, DESK, evaluator=ROOM, control_partitions=1))
     deployment = desk.deployment
     desk.start()
     deployment.store.commit_batch(Batch(parked=others(desk)))
@@ -129,10 +121,9 @@ def test_an_early_answer_behind_ten_thousand_others_is_judged_within_a_second(
     assert time.monotonic() - asked_s < 5
 
 
-def test_values_are_read_only_of_answers_whose_step_is_there(stores: list[CountingStore]) -> None:
-    desk = Desk(Deployment(None, DESK, evaluator=ROOM, control_partitions=1))
+def test_values_are_read_only_of_answers_whose_step_is_there() -> None:
+    desk, store = desk_that_counts(ROOM)
     desk.start()
-    (store,) = stores
     rows = [*for_steps_that_the_run_never_has(desk), answer(desk.step(SECOND).id, OTHERS)]
     store.commit_batch(Batch(parked=rows))
     desk.deployment.clock.advance(1_000)
@@ -142,10 +133,9 @@ def test_values_are_read_only_of_answers_whose_step_is_there(stores: list[Counti
     assert desk.step(SECOND).returns == {"answer": THIRD}
 
 
-def test_an_answer_to_a_later_attempt_is_read_once_until_its_step_changes(stores: list[CountingStore]) -> None:
-    desk = Desk(Deployment(None, DESK, control_partitions=1))
+def test_an_answer_to_a_later_attempt_is_read_once_until_its_step_changes() -> None:
+    desk, store = desk_that_counts()
     desk.start()
-    (store,) = stores
     store.commit_batch(Batch(parked=[answer(desk.step(SECOND).id, 1, attempt=2)]))
     for _ in range(3):
         desk.deployment.clock.advance(1_000)
@@ -164,7 +154,7 @@ def test_an_answer_to_a_later_attempt_is_read_once_until_its_step_changes(stores
 
 
 def test_answers_whose_time_is_over_go_together_whatever_runs_they_are_for() -> None:
-    desk = Desk(Deployment(None, DESK, evaluator=ROOM, control_partitions=1))
+    desk = Desk(embedded(None, DESK, evaluator=ROOM, control_partitions=1))
     count = 400
     expired = [answer(f"stray-{number}:ab", number, expires_at_ms=START_MS) for number in range(count)]
     desk.deployment.store.commit_batch(Batch(parked=[*expired, answer("later:ab", count)]))
@@ -180,11 +170,10 @@ def test_answers_whose_time_is_over_go_together_whatever_runs_they_are_for() -> 
     assert [record.id for record in desk.deployment.store.parked()] == [f"parked/0/{count}"]
 
 
-def test_a_run_that_starts_while_its_answer_expires_gets_it(stores: list[CountingStore]) -> None:
-    desk = Desk(Deployment(None, DESK, evaluator=ROOM, control_partitions=1))
-    twin = Desk(Deployment(None, DESK, control_partitions=1))
+def test_a_run_that_starts_while_its_answer_expires_gets_it() -> None:
+    desk, store = desk_that_counts(ROOM)
+    twin, other = desk_that_counts()
     twin.start()
-    store, other = stores
     answers = [answer(f"stray-{number}:ab", number, expires_at_ms=START_MS) for number in range(3)]
     answers.append(answer(twin.step(SECOND).id, 3, expires_at_ms=START_MS))
     store.commit_batch(Batch(parked=answers))
@@ -206,9 +195,8 @@ def test_a_run_that_starts_while_its_answer_expires_gets_it(stores: list[Countin
     assert store.parked() == []
 
 
-def test_a_batch_that_is_computed_again_takes_room_for_its_early_answers_once(stores: list[CountingStore]) -> None:
-    desk = Desk(Deployment(None, DESK, evaluator=EvaluatorSettings(max_parked_answers=4), control_partitions=1))
-    (store,) = stores
+def test_a_batch_that_is_computed_again_takes_room_for_its_early_answers_once() -> None:
+    desk, store = desk_that_counts(EvaluatorSettings(max_parked_answers=4))
     # Each alone, after the attempts at all of them.
     store.conflicts = 3
     for number in range(3):
@@ -253,7 +241,7 @@ class SlowSchemas:
 
 
 def test_many_answers_whose_schemas_are_away_take_no_more_than_a_turn_and_each_is_tried_in_turn() -> None:
-    desk = Desk(Deployment(None, DESK, control_partitions=1))
+    desk = Desk(embedded(None, DESK, control_partitions=1))
     names = [desk.start(f"away-{number}") for number in range(10)]
     steps = [desk.step(SECOND, name).id for name in names]
     good = desk.step(SECOND, desk.start("good")).id

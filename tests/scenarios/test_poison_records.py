@@ -13,9 +13,11 @@ from afl_stream.transport import BrokerUnavailable, Headers, TopicPartition
 from afl_stream.wire.headers import headers_for
 from afl_stream.wire.messages import Event, ExternalEvent, StartWorkflow, StepContinue
 from tests.record_headers import headers_of
-from tests.scenarios.desk import DESK, FIRST, REPORT, SECOND, THIRD, Desk
-from tests.scenarios.loop_harness import Deployment, Interruptions, program_of
 from tests.scenarios.other_writers import announcement_of, schema_of_another_writer, written_by_another
+from tests.worlds.deployment import program_of
+from tests.worlds.desk import DESK, FIRST, REPORT, SECOND, THIRD, Desk
+from tests.worlds.parties import Interruptions
+from tests.worlds.world import World
 
 #: Key, value, headers and the reason that the dead letter gives.
 Poison = tuple[bytes | None, bytes | None, Headers, str]
@@ -24,8 +26,8 @@ NEWER: Headers = (("afl_step_schema_version", b"2.0"),)
 
 
 @pytest.fixture
-def desk() -> Desk:
-    return Desk(Deployment(None, DESK))
+def desk(world: World) -> Desk:
+    return Desk(world.deployment(DESK))
 
 
 def poison_for_any_topic(good: bytes) -> Iterator[Poison]:
@@ -130,8 +132,8 @@ def test_poison_between_good_records_is_dead_lettered_and_the_good_ones_are_appl
         assert found["afl_dlq_error"]
 
 
-def test_a_record_of_a_newer_format_pauses_its_partition_and_no_other() -> None:
-    desk = Desk(Deployment(None, DESK))
+def test_a_record_of_a_newer_format_pauses_its_partition_and_no_other(world: World) -> None:
+    desk = Desk(world.deployment(DESK))
     deployment = desk.deployment
     held, other = deployment.id_in_partition(0), deployment.id_in_partition(1)
     for workflow_id in (held, other):
@@ -157,8 +159,8 @@ def test_a_record_of_a_newer_format_pauses_its_partition_and_no_other() -> None:
     assert positions[(control, 0)] == newer_record.offset
 
 
-def test_a_record_of_a_newer_format_holds_what_is_behind_it_also_when_its_batch_meets_conflicts() -> None:
-    desk = Desk(Deployment(None, DESK, control_partitions=1))
+def test_a_record_of_a_newer_format_holds_what_is_behind_it_also_when_its_batch_meets_conflicts(world: World) -> None:
+    desk = Desk(world.deployment(DESK, control_partitions=1))
     deployment = desk.deployment
     desk.start()
     desk.start("wf-2")
@@ -182,8 +184,8 @@ def test_a_record_of_a_newer_format_holds_what_is_behind_it_also_when_its_batch_
     assert positions[control] == 1
 
 
-def test_definitions_that_cannot_be_read_while_a_batch_is_split_are_waited_for_too() -> None:
-    deployment = Deployment(None, DESK, control_partitions=1)
+def test_definitions_that_cannot_be_read_while_a_batch_is_split_are_waited_for_too(world: World) -> None:
+    deployment = world.deployment(DESK, control_partitions=1)
     interruptions = Interruptions()
     evaluator = deployment.evaluator(interruptions)
     deployment.client.start(REPORT, {"subject": FIRST}, workflow_id="wf-1")
@@ -204,8 +206,8 @@ def test_definitions_that_cannot_be_read_while_a_batch_is_split_are_waited_for_t
     assert deployment.outcomes() == {"applied": 4}
 
 
-def test_a_schema_that_cannot_be_looked_up_is_waited_for_and_nothing_is_skipped() -> None:
-    deployment = Deployment(None, DESK)
+def test_a_schema_that_cannot_be_looked_up_is_waited_for_and_nothing_is_skipped(world: World) -> None:
+    deployment = world.deployment(DESK)
     faults = Faults()
     writer = Desk(deployment)
     writer.start()

@@ -23,21 +23,23 @@ from afl_stream.transport import (
     WrongCluster,
 )
 from afl_stream.wire.messages import StepContinue
-from tests.scenarios.desk import DESK, FIRST, SECOND, THIRD, Desk
-from tests.scenarios.loop_harness import Deployment, Interruptions
+from tests.worlds.deployment import Deployment
+from tests.worlds.desk import DESK, FIRST, SECOND, THIRD, Desk
+from tests.worlds.parties import Interruptions
+from tests.worlds.world import embedded
 
 GO_ON = EvaluatorSettings(lost_records="continue")
 
 
 @pytest.fixture
 def desk() -> Desk:
-    return Desk(Deployment(None, DESK, control_partitions=1))
+    return Desk(embedded(None, DESK, control_partitions=1))
 
 
 @pytest.fixture
 def going_on() -> Desk:
-    """Return a desk whose operator has said that lost records are lost."""
-    return Desk(Deployment(None, DESK, control_partitions=1, evaluator=GO_ON))
+    """A desk whose operator has said that lost records are lost."""
+    return Desk(embedded(None, DESK, control_partitions=1, evaluator=GO_ON))
 
 
 def send_answers(desk: Desk) -> None:
@@ -138,7 +140,7 @@ def test_a_topic_made_again_under_a_running_evaluator_is_refused(desk: Desk) -> 
 
 def test_a_reader_that_is_told_of_an_unknown_topic_finds_that_it_was_made_again() -> None:
     interruptions = Interruptions()
-    deployment = Deployment(None, DESK, control_partitions=1)
+    deployment = embedded(None, DESK, control_partitions=1)
     desk = Desk(deployment, deployment.evaluator(interruptions))
     control = deployment.topology.control()
     desk.start()
@@ -191,7 +193,7 @@ def test_records_that_go_before_the_first_one_was_read_are_reported(desk: Desk) 
 
 def test_a_log_that_holds_the_position_again_is_read_from_there() -> None:
     faults = Faults()
-    deployment = Deployment(None, DESK, control_partitions=1)
+    deployment = embedded(None, DESK, control_partitions=1)
     desk = Desk(deployment, deployment.evaluator(faults))
     control = TopicPartition(deployment.topology.control(), 0)
     desk.start()

@@ -24,7 +24,8 @@ from afl_stream.errors import AlreadyExists
 from afl_stream.evaluator.runs import check_same_start
 from afl_stream.programs.definitions import Definitions
 from afl_stream.wire.messages import ProgramDefinition, StartWorkflow, StepContinue
-from tests.scenarios.loop_harness import Deployment, program_of
+from tests.worlds.deployment import Deployment, program_of
+from tests.worlds.world import embedded
 
 BEFORE: Final = Path(__file__).parent / "release_before"
 SOURCE: Final = (BEFORE / "desk.afl").read_text(encoding="utf-8")
@@ -42,7 +43,7 @@ def deployment(tmp_path: Path) -> Iterator[Deployment]:
         with closing(sqlite3.connect(tmp_path / f"{file.stem}.sqlite3")) as restored, restored:
             restored.executescript(file.read_text(encoding="utf-8"))
         (tmp_path / f"{file.stem}.sqlite3").chmod(0o600)
-    found = Deployment(tmp_path)
+    found = embedded(tmp_path)
     found.evaluator()
     found.settle()
     yield found

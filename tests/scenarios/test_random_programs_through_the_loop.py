@@ -16,8 +16,8 @@ from tests.random_programs.answers import Answers
 from tests.random_programs.expressions import Failure, Node
 from tests.random_programs.generator import RandomProgram, generate
 from tests.random_programs.interpreter import Interpreter
-from tests.scenarios.loop_harness import Deployment
 from tests.scenarios.test_loop_crashes import EVALUATOR_POINTS, TRANSPORT_POINTS
+from tests.worlds.world import embedded
 
 _ALWAYS, _ALL, _AT_ONCE = 200, 1_000, 20
 _ROUNDS = 300
@@ -32,7 +32,7 @@ class Turmoil:
         self.random = Random(seed)
         budget = self.random.choice((1, 5, 5_000))
         settings = EvaluatorSettings(batch_records=self.random.choice((1, 4, 500)), workflow_budget_steps=budget)
-        self.deployment = Deployment(None, evaluator=settings)
+        self.deployment = embedded(None, evaluator=settings)
         self._read: dict[TopicPartition, int] = {}
         self._reader = self.deployment.transport.consumer(None)
         self._asked: list[Event] = []

@@ -9,7 +9,8 @@ from afl.engine.model.store import ErrorRecord
 from afl_stream.agent.agent import HandlerContext
 from afl_stream.embedded.transport import Crash
 from afl_stream.wire.messages import Message, StepContinue, StepFailed
-from tests.scenarios.loop_harness import Deployment, program_of
+from tests.worlds.deployment import Deployment, program_of
+from tests.worlds.world import World
 
 SHOP = """
 namespace shop {
@@ -35,8 +36,8 @@ SAID = (
 
 
 @pytest.fixture
-def deployment() -> Deployment:
-    made = Deployment(None, SHOP)
+def deployment(world: World) -> Deployment:
+    made = world.deployment(SHOP)
     made.evaluator()
     made.settle()
     return made

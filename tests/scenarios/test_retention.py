@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
 
@@ -19,8 +18,9 @@ from afl_stream.evaluator.runs import check_same_start
 from afl_stream.settings.config import StoreSettings
 from afl_stream.wire.messages import CancelWorkflow, Lifecycle, StartWorkflow, StepContinue
 from tests.contract.upkeep_contract import PURGE_POINTS
-from tests.scenarios.desk import DESK, FIRST, REPORT, SECOND, THIRD, Desk
-from tests.scenarios.loop_harness import Deployment
+from tests.worlds.deployment import Deployment
+from tests.worlds.desk import DESK, FIRST, REPORT, SECOND, THIRD, Desk
+from tests.worlds.world import World
 
 #: As settings have it, and in milliseconds.
 KEPT, KEPT_MS = "60s", 60_000
@@ -46,8 +46,8 @@ def with_retention(deployment: Deployment) -> Deployment:
     return deployment
 
 
-def a_desk(directory: Path | None = None) -> Desk:
-    return Desk(with_retention(Deployment(directory, DESK, control_partitions=1)))
+def a_desk(world: World) -> Desk:
+    return Desk(with_retention(world.deployment(DESK, control_partitions=1)))
 
 
 def finished(desk: Desk, workflow_id: str = "wf-1") -> str:
@@ -67,8 +67,8 @@ def later(deployment: Deployment, ms: int) -> None:
     deployment.settle()
 
 
-def test_a_finished_run_goes_when_its_time_is_over_and_others_stay() -> None:
-    desk = a_desk()
+def test_a_finished_run_goes_when_its_time_is_over_and_others_stay(world: World) -> None:
+    desk = a_desk(world)
     deployment = desk.deployment
     finished(desk)
     desk.start("wf-2")
@@ -88,8 +88,8 @@ def test_a_finished_run_goes_when_its_time_is_over_and_others_stay() -> None:
     assert deployment.workflow("wf-2").status == COMPLETED
 
 
-def test_without_a_setting_nothing_goes() -> None:
-    desk = Desk(Deployment(None, DESK, control_partitions=1))
+def test_without_a_setting_nothing_goes(world: World) -> None:
+    desk = Desk(world.deployment(DESK, control_partitions=1))
     finished(desk)
 
     later(desk.deployment, 10 * KEPT_MS)
@@ -97,8 +97,8 @@ def test_without_a_setting_nothing_goes() -> None:
     assert desk.deployment.workflow("wf-1").status == COMPLETED
 
 
-def test_an_answer_to_a_purged_run_is_late_and_not_parked() -> None:
-    desk = a_desk()
+def test_an_answer_to_a_purged_run_is_late_and_not_parked(world: World) -> None:
+    desk = a_desk(world)
     deployment = desk.deployment
     step_id = finished(desk)
     later(deployment, KEPT_MS)
@@ -110,8 +110,8 @@ def test_an_answer_to_a_purged_run_is_late_and_not_parked() -> None:
     assert deployment.milestones("wf-1")[-1].kind == "answer.late"
 
 
-def test_the_same_start_of_a_purged_run_does_nothing_and_another_one_is_refused() -> None:
-    desk = a_desk()
+def test_the_same_start_of_a_purged_run_does_nothing_and_another_one_is_refused(world: World) -> None:
+    desk = a_desk(world)
     deployment = desk.deployment
     finished(desk)
     later(deployment, KEPT_MS)
@@ -126,8 +126,8 @@ def test_the_same_start_of_a_purged_run_does_nothing_and_another_one_is_refused(
     assert deployment.store.load_workflow("wf-1") is None
 
 
-def test_a_purged_run_that_is_cancelled_is_late() -> None:
-    desk = a_desk()
+def test_a_purged_run_that_is_cancelled_is_late(world: World) -> None:
+    desk = a_desk(world)
     finished(desk)
     later(desk.deployment, KEPT_MS)
 
@@ -137,8 +137,8 @@ def test_a_purged_run_that_is_cancelled_is_late() -> None:
     assert desk.deployment.dead_letters(desk.deployment.topology.commands()) == []
 
 
-def test_whoever_starts_a_purged_run_here_is_told() -> None:
-    desk = a_desk()
+def test_whoever_starts_a_purged_run_here_is_told(world: World) -> None:
+    desk = a_desk(world)
     deployment, program = desk.deployment, desk.deployment.programs[0]
     finished(desk)
     later(deployment, KEPT_MS)
@@ -152,8 +152,8 @@ def test_whoever_starts_a_purged_run_here_is_told() -> None:
     assert isinstance(result.error, WorkflowPurged)
 
 
-def test_the_id_of_a_run_is_free_again_when_its_tombstone_is_forgotten() -> None:
-    desk = a_desk()
+def test_the_id_of_a_run_is_free_again_when_its_tombstone_is_forgotten(world: World) -> None:
+    desk = a_desk(world)
     deployment = desk.deployment
     finished(desk)
     later(deployment, KEPT_MS)
@@ -164,8 +164,8 @@ def test_the_id_of_a_run_is_free_again_when_its_tombstone_is_forgotten() -> None
     assert [step.workflow_id for step in deployment.steps("wf-1")]
 
 
-def test_a_run_whose_records_wait_to_be_published_is_kept() -> None:
-    desk = a_desk()
+def test_a_run_whose_records_wait_to_be_published_is_kept(world: World) -> None:
+    desk = a_desk(world)
     deployment = desk.deployment
     desk.start()
     deployment.transport.admin().delete_topic(deployment.topology.lifecycle())
@@ -181,8 +181,8 @@ def test_a_run_whose_records_wait_to_be_published_is_kept() -> None:
     assert isinstance(deployment.milestones("wf-1")[-1], Lifecycle)
 
 
-def test_a_large_run_goes_in_slices_while_another_is_answered() -> None:
-    deployment = with_retention(Deployment(None, WIDE, DESK, control_partitions=1))
+def test_a_large_run_goes_in_slices_while_another_is_answered(world: World) -> None:
+    deployment = with_retention(world.deployment(WIDE, DESK, control_partitions=1))
     desk = Desk(deployment)
     deployment.client.start("wide.Wide", {"ns": list(range(5_000))}, workflow_id="wide")
     deployment.settle()
@@ -205,8 +205,8 @@ def test_a_large_run_goes_in_slices_while_another_is_answered() -> None:
 
 
 @pytest.mark.parametrize("point", PURGE_POINTS)
-def test_an_evaluator_that_dies_while_it_purges_leaves_the_rest_to_the_next(tmp_path: Path, point: str) -> None:
-    desk = a_desk(tmp_path)
+def test_an_evaluator_that_dies_while_it_purges_leaves_the_rest_to_the_next(world: World, point: str) -> None:
+    desk = a_desk(world)
     deployment = desk.deployment
     step_id = finished(desk)
     desk.evaluator.faults.fail_at(point)

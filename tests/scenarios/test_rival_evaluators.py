@@ -2,7 +2,6 @@
 
 import logging
 import threading
-from pathlib import Path
 from random import Random
 
 import pytest
@@ -14,10 +13,12 @@ from afl_stream.settings.config import EvaluatorSettings
 from afl_stream.transport import TopicPartition
 from afl_stream.wire.messages import Event, StepContinue
 from tests.eventually import eventually
-from tests.scenarios.delivery_checks import assert_delivered, assert_no_offset_past_its_effect
-from tests.scenarios.desk import DESK, FIRST, SECOND, THIRD, Desk, ask_again
-from tests.scenarios.loop_harness import Deployment, Evaluator, Interruptions, unique_ids
 from tests.scenarios.test_orphaned_outbox import two_evaluators
+from tests.worlds.delivery_checks import assert_delivered, assert_no_offset_past_its_effect
+from tests.worlds.deployment import Deployment, unique_ids
+from tests.worlds.desk import DESK, FIRST, SECOND, THIRD, Desk, ask_again
+from tests.worlds.parties import Evaluator, Interruptions
+from tests.worlds.world import World
 
 FLEET = """
 namespace fleet {
@@ -49,8 +50,10 @@ def assert_scanned(deployment: Deployment, workflow_ids: list[str]) -> None:
         assert deployment.workflow(workflow_id).outputs == {"times": [2 * host for host in range(HOSTS)]}
 
 
-def test_a_frozen_evaluator_that_comes_back_changes_nothing_and_says_why(caplog: pytest.LogCaptureFixture) -> None:
-    deployment = Deployment(None, DESK)
+def test_a_frozen_evaluator_that_comes_back_changes_nothing_and_says_why(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    deployment = world.deployment(DESK)
     interruptions = Interruptions()
     frozen = deployment.evaluator(interruptions)
     desk = Desk(deployment, frozen)
@@ -85,8 +88,8 @@ def test_a_frozen_evaluator_that_comes_back_changes_nothing_and_says_why(caplog:
     assert deployment.workflow("wf-1").status == COMPLETED
 
 
-def test_a_position_that_somebody_else_has_moved_is_given_up_and_read_again() -> None:
-    desk = Desk(Deployment(None, DESK, control_partitions=1))
+def test_a_position_that_somebody_else_has_moved_is_given_up_and_read_again(world: World) -> None:
+    desk = Desk(world.deployment(DESK, control_partitions=1))
     deployment = desk.deployment
     desk.start()
     control = deployment.topology.control()
@@ -107,8 +110,8 @@ def test_a_position_that_somebody_else_has_moved_is_given_up_and_read_again() ->
 class Stale:
     """Two evaluators, of which the first has a workflow in memory that the second has moved on since."""
 
-    def __init__(self) -> None:
-        self.deployment = Deployment(None, DESK)
+    def __init__(self, world: World) -> None:
+        self.deployment = world.deployment(DESK)
         self.first, self.second = two_evaluators(self.deployment)
         self.desk = Desk(self.deployment, self.first)
         self.workflow_id = self.desk.start(self.deployment.id_in_partition(0))
@@ -122,8 +125,8 @@ class Stale:
         return self.desk.step(question, self.workflow_id).id
 
 
-def test_an_answer_that_stale_memory_takes_for_early_is_applied_at_once() -> None:
-    stale = Stale()
+def test_an_answer_that_stale_memory_takes_for_early_is_applied_at_once(world: World) -> None:
+    stale = Stale(world)
     stale.answer(stale.second, stale.step_id(FIRST), THIRD)
 
     stale.answer(stale.first, stale.step_id(THIRD), "three")
@@ -134,8 +137,8 @@ def test_an_answer_that_stale_memory_takes_for_early_is_applied_at_once() -> Non
     assert stale.deployment.store.parked() == []
 
 
-def test_an_answer_that_stale_memory_takes_for_a_duplicate_is_applied() -> None:
-    stale = Stale()
+def test_an_answer_that_stale_memory_takes_for_a_duplicate_is_applied(world: World) -> None:
+    stale = Stale(world)
     stale.answer(stale.first, stale.step_id(SECOND), "two")
     ask_again(stale.deployment, stale.desk.step(SECOND, stale.workflow_id))
 
@@ -145,8 +148,8 @@ def test_an_answer_that_stale_memory_takes_for_a_duplicate_is_applied() -> None:
     assert stale.first.stats.conflicts == 1
 
 
-def test_an_answer_that_stale_memory_would_apply_a_second_time_is_a_duplicate() -> None:
-    stale = Stale()
+def test_an_answer_that_stale_memory_would_apply_a_second_time_is_a_duplicate(world: World) -> None:
+    stale = Stale(world)
     stale.answer(stale.second, stale.step_id(FIRST), THIRD)
 
     stale.answer(stale.first, stale.step_id(FIRST), "again")
@@ -156,10 +159,10 @@ def test_an_answer_that_stale_memory_would_apply_a_second_time_is_a_duplicate() 
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_evaluators_and_agents_come_and_go_in_the_middle_of_500_events(seed: int) -> None:
+def test_evaluators_and_agents_come_and_go_in_the_middle_of_500_events(world: World, seed: int) -> None:
     random = Random(seed)
     settings = EvaluatorSettings(batch_records=7)
-    deployment = Deployment(None, FLEET, evaluator=settings, control_partitions=4)
+    deployment = world.deployment(FLEET, evaluator=settings, control_partitions=4)
     scans = start_scans(deployment)
     for _ in range(2):
         deployment.evaluator()
@@ -202,9 +205,9 @@ class AnyKey:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_answers_under_any_key_from_two_producers_at_once_are_all_applied_once(seed: int) -> None:
+def test_answers_under_any_key_from_two_producers_at_once_are_all_applied_once(world: World, seed: int) -> None:
     settings = EvaluatorSettings(batch_records=20)
-    deployment = Deployment(None, FLEET, evaluator=settings, control_partitions=4)
+    deployment = world.deployment(FLEET, evaluator=settings, control_partitions=4)
 
     answer_under_any_key(deployment, seed)
 
@@ -235,8 +238,8 @@ def answer_under_any_key(deployment: Deployment, seed: int) -> None:
     assert deployment.outcomes()["applied"] == WORKFLOWS * HOSTS + WORKFLOWS
 
 
-def test_two_evaluators_in_threads_of_their_own_share_workflows_and_finish_them(tmp_path: Path) -> None:
-    finish_in_threads(Deployment(tmp_path, FLEET, control_partitions=4))
+def test_two_evaluators_in_threads_of_their_own_share_workflows_and_finish_them(world: World) -> None:
+    finish_in_threads(world.deployment(FLEET, control_partitions=4))
 
 
 def finish_in_threads(deployment: Deployment, deadline_s: float = 60.0) -> None:
@@ -271,8 +274,8 @@ def finish_in_threads(deployment: Deployment, deadline_s: float = 60.0) -> None:
     deployment.crash()
 
 
-def test_partitions_of_control_and_commands_go_together() -> None:
-    deployment = Deployment(None, DESK, control_partitions=4)
+def test_partitions_of_control_and_commands_go_together(world: World) -> None:
+    deployment = world.deployment(DESK, control_partitions=4)
     for _ in range(3):
         deployment.evaluator()
     deployment.settle()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,8 +22,9 @@ from afl_stream.wire.messages import (
     StepFailed,
 )
 from tests.record_headers import headers_of
-from tests.scenarios.desk import ASK, DESK, FIRST, SECOND, THIRD, Desk
-from tests.scenarios.loop_harness import Deployment, unique_ids
+from tests.worlds.deployment import unique_ids
+from tests.worlds.desk import ASK, DESK, FIRST, SECOND, THIRD, Desk
+from tests.worlds.world import World
 
 
 class Operator(Desk):
@@ -65,8 +65,8 @@ class Operator(Desk):
 
 
 @pytest.fixture
-def desk() -> Operator:
-    return Operator(Deployment(None, DESK))
+def desk(world: World) -> Operator:
+    return Operator(world.deployment(DESK))
 
 
 def test_a_retry_sends_the_event_again_and_the_run_ends_as_if_nothing_had_failed(desk: Operator) -> None:
@@ -273,9 +273,9 @@ POINTS = {
 @pytest.mark.parametrize("kind", ["retry", "rerun", "reset"])
 @pytest.mark.parametrize(("point", "passes"), [(point, n) for point, most in POINTS.items() for n in range(most)])
 def test_a_crash_anywhere_on_a_commands_way_loses_nothing_and_has_one_effect(
-    kind: str, point: str, passes: int, tmp_path: Path
+    world: World, kind: str, point: str, passes: int
 ) -> None:
-    deployment = Deployment(tmp_path, DESK)
+    deployment = world.deployment(DESK)
     desk = Operator(deployment)
     desk.start()
     desk.fail(FIRST)

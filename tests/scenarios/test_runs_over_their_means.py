@@ -11,8 +11,11 @@ from afl.stores.sqlite.store import SqliteStore
 from afl.telemetry.telemetry import Telemetry
 from afl_stream.settings.config import EvaluatorSettings
 from afl_stream.wire.messages import CancelWorkflow, StepContinue
-from tests.scenarios.loop_harness import Deployment, Evaluator, store_elsewhere
-from tests.scenarios.turns import CHAIN, start_chain
+from tests.worlds.chain import CHAIN, start_chain
+from tests.worlds.deployment import Deployment
+from tests.worlds.parties import Evaluator
+from tests.worlds.stores import OneStore, Stores
+from tests.worlds.world import embedded
 
 SOURCE = """
 namespace n {
@@ -38,9 +41,9 @@ MADE_BY_A_STEP = 2
 
 
 def deployed(
-    settings: EvaluatorSettings = ONE_ITERATION, directory: Path | None = None
+    settings: EvaluatorSettings = ONE_ITERATION, directory: Path | None = None, stores: Stores | None = None
 ) -> tuple[Deployment, Evaluator]:
-    deployment = Deployment(directory, SOURCE, evaluator=settings)
+    deployment = embedded(directory, SOURCE, stores=stores, evaluator=settings)
     evaluator = deployment.evaluator()
     deployment.settle()
     return deployment, evaluator
@@ -190,7 +193,7 @@ def test_so_does_one_behind_more_commands_than_a_batch_has() -> None:
 
 
 def test_a_workflow_that_a_record_of_the_batch_cancels_computes_on_for_no_answer_before_it() -> None:
-    deployment = Deployment(None, CHAIN)
+    deployment = embedded(None, CHAIN)
     evaluator = deployment.evaluator()
     start_chain(deployment, "wf")
     while not deployment.events("chain.Ask"):
@@ -236,7 +239,7 @@ def check_that_only_the_bad_one_ends(deployment: Deployment, caplog: pytest.LogC
 
 
 def test_memory_that_runs_out_for_one_workflow_ends_that_one_alone(caplog: pytest.LogCaptureFixture) -> None:
-    deployment = Deployment(None, SOURCE.replace("a = Ask(v = $.v)", "b = Ask(v = 0) a = Ask(v = b.r)"))
+    deployment = embedded(None, SOURCE.replace("a = Ask(v = $.v)", "b = Ask(v = 0) a = Ask(v = b.r)"))
     evaluator = deployment.evaluator()
     for name in ("bad", *(f"good-{number}" for number in range(3))):
         deployment.client.start("n.Asks", {"v": name}, workflow_id=name)
@@ -265,14 +268,10 @@ class NoMemoryToStore(SqliteStore):
 def test_a_workflow_that_cannot_be_stored_for_lack_of_memory_ends_alone(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def opened(deployment: Deployment, faults: object) -> NoMemoryToStore:
-        return NoMemoryToStore(str(tmp_path / "store.db"), prefix=deployment.config.prefix, clock=deployment.clock)
-
-    token = store_elsewhere.set(lambda: opened)
-    try:
-        deployment, _ = deployed(EvaluatorSettings())
-    finally:
-        store_elsewhere.reset(token)
+    stores = OneStore(
+        lambda config, clock: NoMemoryToStore(str(tmp_path / "store.db"), prefix=config.prefix, clock=clock)
+    )
+    deployment, _ = deployed(EvaluatorSettings(), stores=stores)
     for name in ("bad", *(f"good-{number}" for number in range(3))):
         deployment.client.start("n.Asks", {"v": name}, workflow_id=name)
     deployment.settle()

@@ -23,10 +23,11 @@ from afl_stream.wire.messages import (
     name_key,
 )
 from tests.eventually import eventually
-from tests.scenarios.desk import ASK, DESK, FIRST, REPORT, THIRD, Desk
 from tests.scenarios.forged_schemas import forged, swap_payload_fields
-from tests.scenarios.loop_harness import Deployment, make_again, program_of
 from tests.scenarios.other_writers import announcement_of, schema_of_another_writer, written_by_another
+from tests.worlds.deployment import Deployment, program_of
+from tests.worlds.desk import ASK, DESK, FIRST, REPORT, THIRD, Desk
+from tests.worlds.world import World
 
 PAY = """
 namespace pay {
@@ -101,9 +102,9 @@ class Watched:
     ],
 )
 def test_an_evaluator_tells_which_topic_loses_records_and_how_to_mend_it(
-    kind: str, policy: str, right: str, caplog: pytest.LogCaptureFixture
+    world: World, kind: str, policy: str, right: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    deployment = Deployment(None, DESK)
+    deployment = world.deployment(DESK)
     topic = getattr(deployment.topology, kind)()
     with_settings(deployment, topic, cleanup_policy=policy)
 
@@ -114,8 +115,8 @@ def test_an_evaluator_tells_which_topic_loses_records_and_how_to_mend_it(
     assert f"--entity-name {topic} --add-config cleanup.policy={right}" in found
 
 
-def test_an_agent_tells_it_of_its_own_topics(caplog: pytest.LogCaptureFixture) -> None:
-    deployment = Deployment(None, DESK)
+def test_an_agent_tells_it_of_its_own_topics(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    deployment = world.deployment(DESK)
     with_settings(deployment, deployment.topology.facet(ASK), cleanup_policy="compact")
     with_settings(deployment, deployment.topology.schemas(), cleanup_policy="delete")
 
@@ -124,8 +125,8 @@ def test_an_agent_tells_it_of_its_own_topics(caplog: pytest.LogCaptureFixture) -
     assert [line.partition(" has ")[0] for line in errors(caplog)] == ["topic afl.events.desk.Ask", "topic afl.schemas"]
 
 
-def test_an_audit_tells_it_too(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    deployment = Deployment(None, DESK)
+def test_an_audit_tells_it_too(world: World, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    deployment = world.deployment(DESK)
     with_settings(deployment, deployment.topology.schemas(), cleanup_policy="delete")
     audit = Audit(AuditConfig(stream=deployment.config), deployment.transport, AuditFile(tmp_path / "audit.jsonl"))
 
@@ -135,8 +136,8 @@ def test_an_audit_tells_it_too(tmp_path: Path, caplog: pytest.LogCaptureFixture)
     audit.close()
 
 
-def test_topics_as_declared_are_not_spoken_of(caplog: pytest.LogCaptureFixture) -> None:
-    deployment = Deployment(None, DESK)
+def test_topics_as_declared_are_not_spoken_of(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    deployment = world.deployment(DESK)
 
     deployment.evaluator()
     deployment.worker({ASK: answer}).join()
@@ -147,12 +148,12 @@ def test_topics_as_declared_are_not_spoken_of(caplog: pytest.LogCaptureFixture) 
 # --- schemas that are gone ------------------------------------------------------------------------------------------
 
 
-def test_an_event_whose_schema_is_gone_waits_until_its_evaluator_has_announced_it_again() -> None:
-    deployment = Deployment(None, DESK)
+def test_an_event_whose_schema_is_gone_waits_until_its_evaluator_has_announced_it_again(world: World) -> None:
+    deployment = world.deployment(DESK)
     evaluator = Watched(deployment)
     deployment.client.start(REPORT, {"subject": FIRST}, workflow_id="wf-1")
     evaluator.settle()
-    make_again(deployment, deployment.topology.schemas())
+    deployment.recreate(deployment.topology.schemas())
     worker = deployment.worker({ASK: answer})
 
     for _ in range(5):
@@ -172,8 +173,8 @@ def test_an_event_whose_schema_is_gone_waits_until_its_evaluator_has_announced_i
     assert deployment.workflow("wf-1").outputs == {"answers": [FIRST, "second", FIRST]}
 
 
-def test_an_answer_whose_schema_is_gone_waits_until_it_is_announced_again() -> None:
-    deployment = Deployment(None, DESK)
+def test_an_answer_whose_schema_is_gone_waits_until_it_is_announced_again(world: World) -> None:
+    deployment = world.deployment(DESK)
     desk = Desk(deployment)
     desk.start()
     continued = StepContinue(step_id=desk.step(FIRST).id, result={"answer": THIRD})
@@ -181,7 +182,7 @@ def test_an_answer_whose_schema_is_gone_waits_until_it_is_announced_again() -> N
     value = written_by_another(deployment.codec, continued)
     headers = headers_for(continued, source="/elsewhere", at_ms=deployment.clock.now_ms())
     deployment.clock.advance(1_000)
-    make_again(deployment, deployment.topology.schemas())
+    deployment.recreate(deployment.topology.schemas())
     evaluator = Watched(deployment)
     deployment.remove(desk.evaluator, killed=False)
     deployment.put(deployment.topology.control(), value, key=b"wf-1", headers=headers)
@@ -197,10 +198,10 @@ def test_an_answer_whose_schema_is_gone_waits_until_it_is_announced_again() -> N
     assert deployment.dead_letters(deployment.topology.control()) == []
 
 
-def test_a_strangers_record_of_an_unknown_schema_is_a_dead_letter_all_the_same() -> None:
-    deployment = Deployment(None, DESK)
+def test_a_strangers_record_of_an_unknown_schema_is_a_dead_letter_all_the_same(world: World) -> None:
+    deployment = world.deployment(DESK)
     desk = Desk(deployment)
-    make_again(deployment, deployment.topology.schemas())
+    deployment.recreate(deployment.topology.schemas())
     deployment.put(deployment.topology.control(), b"\xc3\x01" + bytes(range(8)), key=b"wf-1")
     deployment.settle()
 
@@ -216,10 +217,10 @@ def define(deployment: Deployment, key: str, message: Message) -> None:
     deployment.put(topic, deployment.codec.encode(message, topic), key=key.encode())
 
 
-def test_a_definitions_topic_made_again_gets_what_a_running_evaluator_knows() -> None:
-    deployment = Deployment(None, DESK)
+def test_a_definitions_topic_made_again_gets_what_a_running_evaluator_knows(world: World) -> None:
+    deployment = world.deployment(DESK)
     evaluator = Watched(deployment)
-    make_again(deployment, deployment.topology.definitions())
+    deployment.recreate(deployment.topology.definitions())
 
     evaluator.look()
 
@@ -230,9 +231,9 @@ def test_a_definitions_topic_made_again_gets_what_a_running_evaluator_knows() ->
 
 
 def test_a_definition_that_cannot_be_read_is_a_log_line_and_keeps_no_other_from_being_read(
-    caplog: pytest.LogCaptureFixture,
+    world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
-    deployment = Deployment(None, DESK)
+    deployment = world.deployment(DESK)
     topic = deployment.topology.definitions()
     for key, value in ((b"name:shop.Buy", b"\x00junk"), (b"\xff", b"{}"), (None, b"\xc3\x01" + bytes(8))):
         deployment.put(topic, value, key=key)
@@ -249,9 +250,9 @@ def test_a_definition_that_cannot_be_read_is_a_log_line_and_keeps_no_other_from_
 
 
 def test_a_definition_counts_once_its_schema_is_there_and_is_told_of_once_before(
-    caplog: pytest.LogCaptureFixture,
+    world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
-    deployment = Deployment(None, DESK)
+    deployment = world.deployment(DESK)
     pointer = ProgramPointer(workflow="shop.Later", fingerprint=deployment.programs[0].fingerprint)
     topic = deployment.topology.definitions()
     value = written_by_another(deployment.codec, pointer)
@@ -271,8 +272,10 @@ def test_a_definition_counts_once_its_schema_is_there_and_is_told_of_once_before
     assert definitions.workflows()["shop.Later"] == pointer.fingerprint
 
 
-def test_a_program_under_the_fingerprint_of_another_is_refused_and_logged(caplog: pytest.LogCaptureFixture) -> None:
-    deployment = Deployment(None, DESK)
+def test_a_program_under_the_fingerprint_of_another_is_refused_and_logged(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    deployment = world.deployment(DESK)
     wanted, other = deployment.programs[0], program_of(PAY)
     forged_program = ProgramDefinition.packed(wanted.fingerprint, other.text.decode())
     define(deployment, wanted.fingerprint, forged_program)
@@ -283,8 +286,8 @@ def test_a_program_under_the_fingerprint_of_another_is_refused_and_logged(caplog
     assert "its SHA-256 is not its fingerprint" in caplog.text
 
 
-def test_a_start_that_names_a_program_by_its_fingerprint_runs_that_or_nothing() -> None:
-    deployment = Deployment(None, PAY)
+def test_a_start_that_names_a_program_by_its_fingerprint_runs_that_or_nothing(world: World) -> None:
+    deployment = world.deployment(PAY)
     named = program_of(DESK)
     define(deployment, named.fingerprint, ProgramDefinition.packed(named.fingerprint, program_of(PAY).text.decode()))
     deployment.evaluator()
@@ -296,8 +299,8 @@ def test_a_start_that_names_a_program_by_its_fingerprint_runs_that_or_nothing() 
     assert dict(letter.headers)["afl_dlq_reason"] == b"UnknownProgram"
 
 
-def test_a_name_points_to_a_program_under_its_own_key_only(caplog: pytest.LogCaptureFixture) -> None:
-    deployment = Deployment(None, DESK)
+def test_a_name_points_to_a_program_under_its_own_key_only(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    deployment = world.deployment(DESK)
     define(deployment, name_key("other.Report"), ProgramPointer(workflow=REPORT, fingerprint="ab" * 32))
 
     definitions = Definitions(deployment.transport, deployment.codec, deployment.topology.definitions())
@@ -306,10 +309,10 @@ def test_a_name_points_to_a_program_under_its_own_key_only(caplog: pytest.LogCap
     assert f"the key of this record would be name:{REPORT}" in caplog.text
 
 
-def test_the_store_has_a_program_that_the_topic_has_not() -> None:
-    deployment = Deployment(None, DESK)
+def test_the_store_has_a_program_that_the_topic_has_not(world: World) -> None:
+    deployment = world.deployment(DESK)
     fingerprint = deployment.programs[0].fingerprint
-    empty = Deployment(None)
+    empty = world.deployment()
     stored = Definitions(
         empty.transport, empty.codec, empty.topology.definitions(), {fingerprint: deployment.programs[0].text}.get
     )
@@ -322,8 +325,8 @@ def test_the_store_has_a_program_that_the_topic_has_not() -> None:
 # --- forged schemas -------------------------------------------------------------------------------------------------
 
 
-def test_a_forged_schema_of_the_same_fingerprint_swaps_no_fields() -> None:
-    deployment = Deployment(None, PAY)
+def test_a_forged_schema_of_the_same_fingerprint_swaps_no_fields(world: World) -> None:
+    deployment = world.deployment(PAY)
     deployment.evaluator()
     deployment.client.start(TRANSFER, INPUTS, workflow_id="wf-1")
     deployment.settle()
@@ -338,9 +341,9 @@ def test_a_forged_schema_of_the_same_fingerprint_swaps_no_fields() -> None:
     assert deployment.workflow("wf-1").outputs == {"told": "ann pays bob"}
 
 
-def test_a_forged_schema_that_came_first_has_its_workflow_refused_and_not_misread() -> None:
-    deployment = Deployment(None, PAY)
-    elsewhere = Deployment(None, PAY)
+def test_a_forged_schema_that_came_first_has_its_workflow_refused_and_not_misread(world: World) -> None:
+    deployment = world.deployment(PAY)
+    elsewhere = world.deployment(PAY)
     params, returns = [{"name": n, "type": "String"} for n in INPUTS], DeclaredReturns(("told",))
     genuine = elsewhere.codec.event_writer("pay.Move", params, returns=returns).schema
     key, value = announcement_of(forged(genuine, swap_payload_fields))

@@ -7,9 +7,11 @@ from afl_stream.errors import SchemaUnavailable
 from afl_stream.transport import BrokerUnavailable, TopicPartition
 from afl_stream.wire.headers import headers_for
 from afl_stream.wire.messages import Lifecycle, Message, StartWorkflow, StepContinue
-from tests.scenarios.desk import DESK, FIRST, REPORT, SECOND, THIRD, Desk
-from tests.scenarios.loop_harness import START_MS, Deployment, Interruptions, program_of
 from tests.scenarios.other_writers import announcement_of, schema_of_another_writer, written_by_another
+from tests.worlds.deployment import START_MS, Deployment, program_of
+from tests.worlds.desk import DESK, FIRST, REPORT, SECOND, THIRD, Desk
+from tests.worlds.parties import Interruptions
+from tests.worlds.world import embedded
 
 
 def lose_schemas(deployment: Deployment) -> None:
@@ -31,7 +33,7 @@ def announce_by_another(deployment: Deployment, message: Message) -> None:
 
 @pytest.mark.parametrize("at_ms", [0, START_MS])
 def test_other_partitions_go_on_and_what_is_behind_it_comes_after_it(at_ms: int) -> None:
-    deployment = Deployment(None, DESK)
+    deployment = embedded(None, DESK)
     desk = Desk(deployment)
     held, other = deployment.id_in_partition(0), deployment.id_in_partition(1)
     desk.start(held)
@@ -66,7 +68,7 @@ def test_other_partitions_go_on_and_what_is_behind_it_comes_after_it(at_ms: int)
 
 
 def test_nothing_is_skipped_when_definitions_cannot_be_read_either() -> None:
-    deployment, interruptions = Deployment(None, DESK), Interruptions()
+    deployment, interruptions = embedded(None, DESK), Interruptions()
     evaluator = deployment.evaluator(interruptions)
     deployment.client.start(REPORT, {"subject": FIRST}, workflow_id="wf-1")
     deployment.settle()
@@ -107,7 +109,7 @@ def test_nothing_is_skipped_when_definitions_cannot_be_read_either() -> None:
 
 @pytest.mark.parametrize("number", [0, 1])
 def test_a_partition_that_waits_is_forgotten_with_its_assignment_and_waits_at_its_next_owner(number: int) -> None:
-    deployment = Deployment(None, DESK)
+    deployment = embedded(None, DESK)
     desk = Desk(deployment)
     held = deployment.id_in_partition(number)
     desk.start(held)
@@ -137,7 +139,7 @@ def test_a_partition_that_waits_is_forgotten_with_its_assignment_and_waits_at_it
 
 
 def test_a_stranger_on_the_lifecycle_topic_ends_no_wait_and_a_milestone_comes_when_its_schema_does() -> None:
-    deployment = Deployment(None, DESK)
+    deployment = embedded(None, DESK)
     topic = deployment.topology.lifecycle()
     milestones = deployment.client.milestones()
     one, two = (Lifecycle(workflow_id="wf-1", kind=f"workflow.{kind}", at=1) for kind in ("started", "completed"))

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from afl.engine.model.store import COMPLETED, RUNNING
 from afl_stream.embedded.transport import Crash
 from afl_stream.wire.messages import StepContinue
-from tests.scenarios.delivery_checks import assert_delivered, assert_no_offset_past_its_effect
-from tests.scenarios.loop_harness import Deployment, Interruptions
-from tests.scenarios.script_desk import HANDLERS, ITEMS, PRESS, Presses, start_catalogue
 from tests.scenarios.test_orphaned_outbox import two_evaluators
+from tests.worlds.delivery_checks import assert_delivered, assert_no_offset_past_its_effect
+from tests.worlds.deployment import Deployment
+from tests.worlds.parties import Interruptions
+from tests.worlds.press import HANDLERS, ITEMS, PRESS, Presses, start_catalogue
+from tests.worlds.world import World
 
 #: The steps of a script's way (evaluator/script_turns.py) and of the batches that it is part of, and how often a run
 #: comes by there.
@@ -57,10 +57,10 @@ def assert_of_one_run_each(deployment: Deployment, workflow_id: str) -> None:
 
 @pytest.mark.parametrize(("point", "passes"), [(point, n) for point, most in POINTS.items() for n in range(most)])
 def test_a_crash_anywhere_on_a_scripts_way_loses_nothing_and_has_one_effect(
-    point: str, passes: int, tmp_path: Path
+    world: World, point: str, passes: int
 ) -> None:
     presses = Presses()
-    deployment = Deployment(tmp_path, PRESS, scripts=presses)
+    deployment = world.deployment(PRESS, scripts=presses)
     evaluator = deployment.evaluator()
     deployment.worker(HANDLERS)
     start_catalogue(deployment)
@@ -79,9 +79,9 @@ def test_a_crash_anywhere_on_a_scripts_way_loses_nothing_and_has_one_effect(
     deployment.crash()
 
 
-def test_whoever_takes_a_partition_over_runs_the_scripts_that_its_owner_left() -> None:
+def test_whoever_takes_a_partition_over_runs_the_scripts_that_its_owner_left(world: World) -> None:
     presses = Presses(holds=True)
-    deployment = Deployment(None, PRESS, scripts=presses)
+    deployment = world.deployment(PRESS, scripts=presses)
     first = deployment.evaluator()
     start_catalogue(deployment)
     deployment.round()
@@ -98,9 +98,11 @@ def test_whoever_takes_a_partition_over_runs_the_scripts_that_its_owner_left() -
     assert_of_one_run_each(deployment, "wf-1")
 
 
-def test_a_script_that_a_dead_evaluator_left_is_run_by_one_that_has_the_workflow_in_memory_from_before() -> None:
+def test_a_script_that_a_dead_evaluator_left_is_run_by_one_that_has_the_workflow_in_memory_from_before(
+    world: World,
+) -> None:
     presses = Presses(holds=True)
-    deployment = Deployment(None, LATE, scripts=presses)
+    deployment = world.deployment(LATE, scripts=presses)
     deployment.evaluator()
     names = [deployment.id_in_partition(number) for number in (0, 1)]
     for name in names:
@@ -123,9 +125,9 @@ def test_a_script_that_a_dead_evaluator_left_is_run_by_one_that_has_the_workflow
     assert deployment.workflow(names[number]).outputs == {"text": "text 2"}
 
 
-def test_an_end_that_comes_after_another_evaluator_has_applied_one_changes_nothing() -> None:
+def test_an_end_that_comes_after_another_evaluator_has_applied_one_changes_nothing(world: World) -> None:
     presses = Presses(holds=True)
-    deployment = Deployment(None, PRESS, scripts=presses)
+    deployment = world.deployment(PRESS, scripts=presses)
     frozen = deployment.evaluator()
     start_catalogue(deployment)
     frozen.turn()
@@ -152,9 +154,9 @@ def test_an_end_that_comes_after_another_evaluator_has_applied_one_changes_nothi
     assert outputs["opened"] == "opened 2"
 
 
-def test_a_commit_that_another_evaluator_overtakes_is_computed_again_with_its_script_once() -> None:
+def test_a_commit_that_another_evaluator_overtakes_is_computed_again_with_its_script_once(world: World) -> None:
     presses = Presses()
-    deployment = Deployment(None, PRESS, scripts=presses)
+    deployment = world.deployment(PRESS, scripts=presses)
     interruptions = Interruptions()
     overtaken = deployment.evaluator(interruptions)
     deployment.worker(HANDLERS)
@@ -174,9 +176,9 @@ def test_a_commit_that_another_evaluator_overtakes_is_computed_again_with_its_sc
     assert_of_one_run_each(deployment, "wf-1")
 
 
-def test_partitions_that_move_to_and_fro_while_scripts_run_have_no_script_run_for_nothing() -> None:
+def test_partitions_that_move_to_and_fro_while_scripts_run_have_no_script_run_for_nothing(world: World) -> None:
     presses = Presses(holds=True)
-    deployment = Deployment(None, PRESS, scripts=presses)
+    deployment = world.deployment(PRESS, scripts=presses)
     deployment.evaluator()
     deployment.worker(HANDLERS)
     start_catalogue(deployment)
@@ -192,9 +194,9 @@ def test_partitions_that_move_to_and_fro_while_scripts_run_have_no_script_run_fo
     assert_delivered(deployment, ["wf-1"])
 
 
-def test_two_evaluators_run_the_scripts_of_their_own_workflows() -> None:
+def test_two_evaluators_run_the_scripts_of_their_own_workflows(world: World) -> None:
     presses = Presses()
-    deployment = Deployment(None, PRESS, scripts=presses)
+    deployment = world.deployment(PRESS, scripts=presses)
     first, second = two_evaluators(deployment)
     deployment.worker(HANDLERS)
     ids = [start_catalogue(deployment, deployment.id_in_partition(number, "wf")) for number in (0, 1)]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future
-from pathlib import Path
 
 import pytest
 
@@ -20,9 +19,9 @@ from afl_stream.settings.config import EvaluatorSettings, ScriptSettings
 from afl_stream.wire.messages import CancelWorkflow
 from tests.eventually import eventually
 from tests.record_headers import headers_of
-from tests.scenarios.delivery_checks import assert_delivered
-from tests.scenarios.loop_harness import Deployment
-from tests.scenarios.script_desk import HANDLERS, ITEMS, PRESS, Presses, start_catalogue, start_leaflet
+from tests.worlds.delivery_checks import assert_delivered
+from tests.worlds.press import HANDLERS, ITEMS, PRESS, Presses, start_catalogue, start_leaflet
+from tests.worlds.world import World
 
 
 @pytest.fixture(scope="module")
@@ -31,8 +30,8 @@ def pool() -> Iterator[ScriptPool]:
         yield pool
 
 
-def test_scripts_run_in_worker_processes_and_their_workflow_completes(pool: ScriptPool, tmp_path: Path) -> None:
-    deployment = Deployment(tmp_path, PRESS, scripts=pool)
+def test_scripts_run_in_worker_processes_and_their_workflow_completes(world: World, pool: ScriptPool) -> None:
+    deployment = world.deployment(PRESS, scripts=pool)
     evaluator = deployment.evaluator()
     deployment.worker(HANDLERS)
     start_catalogue(deployment)
@@ -53,8 +52,8 @@ def test_scripts_run_in_worker_processes_and_their_workflow_completes(pool: Scri
     deployment.crash()
 
 
-def test_a_step_that_waits_for_its_script_is_stored_in_its_state_and_its_workflow_as_runnable() -> None:
-    deployment = Deployment(None, PRESS, scripts=Presses(holds=True))
+def test_a_step_that_waits_for_its_script_is_stored_in_its_state_and_its_workflow_as_runnable(world: World) -> None:
+    deployment = world.deployment(PRESS, scripts=Presses(holds=True))
     evaluator = deployment.evaluator()
     start_catalogue(deployment)
     deployment.round()
@@ -66,9 +65,9 @@ def test_a_step_that_waits_for_its_script_is_stored_in_its_state_and_its_workflo
     assert not evaluator.is_idle
 
 
-def test_a_slow_script_holds_up_no_other_workflow_nor_the_events_of_its_own() -> None:
+def test_a_slow_script_holds_up_no_other_workflow_nor_the_events_of_its_own(world: World) -> None:
     presses = Presses(holds=True)
-    deployment = Deployment(None, PRESS, scripts=presses)
+    deployment = world.deployment(PRESS, scripts=presses)
     deployment.evaluator()
     deployment.worker(HANDLERS)
     start_catalogue(deployment)
@@ -95,9 +94,9 @@ def test_a_slow_script_holds_up_no_other_workflow_nor_the_events_of_its_own() ->
     assert_delivered(deployment, ["wf-1", "quick"])
 
 
-def test_taking_a_script_back_moves_no_offset() -> None:
+def test_taking_a_script_back_moves_no_offset(world: World) -> None:
     presses = Presses(holds=True)
-    deployment = Deployment(None, PRESS, scripts=presses)
+    deployment = world.deployment(PRESS, scripts=presses)
     deployment.evaluator()
     start_catalogue(deployment)
     deployment.round()
@@ -109,9 +108,9 @@ def test_taking_a_script_back_moves_no_offset() -> None:
     assert len(deployment.steps("wf-1")) > 1
 
 
-def test_a_workflow_with_many_scripts_leaves_room_for_one_with_few() -> None:
+def test_a_workflow_with_many_scripts_leaves_room_for_one_with_few(world: World) -> None:
     presses = Presses(holds=True)
-    deployment = Deployment(None, PRESS, scripts=presses)
+    deployment = world.deployment(PRESS, scripts=presses)
     deployment.evaluator()
     many = [f"item {number:03}" for number in range(60)]
     start_catalogue(deployment, "many", many)
@@ -130,9 +129,8 @@ def test_a_workflow_with_many_scripts_leaves_room_for_one_with_few() -> None:
     assert presses.runs["opened of ['one']"] == 1
 
 
-def test_a_failing_script_fails_its_step_by_name_and_tells_its_subscribers(pool: ScriptPool) -> None:
-    deployment = Deployment(
-        None,
+def test_a_failing_script_fails_its_step_by_name_and_tells_its_subscribers(world: World, pool: ScriptPool) -> None:
+    deployment = world.deployment(
         """
         namespace broken {
           facet Divide(by: Long) => (share: Long) script { result["share"] = 1 // params["by"] }
@@ -158,9 +156,9 @@ def test_a_failing_script_fails_its_step_by_name_and_tells_its_subscribers(pool:
     assert [m.kind for m in deployment.milestones("wf-1")] == ["workflow.started", "workflow.error"]
 
 
-def test_the_end_of_a_script_of_a_cancelled_workflow_changes_nothing() -> None:
+def test_the_end_of_a_script_of_a_cancelled_workflow_changes_nothing(world: World) -> None:
     presses = Presses(holds=True)
-    deployment = Deployment(None, PRESS, scripts=presses)
+    deployment = world.deployment(PRESS, scripts=presses)
     evaluator = deployment.evaluator()
     start_catalogue(deployment)
     deployment.round()
@@ -175,9 +173,9 @@ def test_the_end_of_a_script_of_a_cancelled_workflow_changes_nothing() -> None:
     assert evaluator.stats.scripts == 0
 
 
-def test_scripts_of_a_cancelled_workflow_that_have_not_begun_are_not_run() -> None:
+def test_scripts_of_a_cancelled_workflow_that_have_not_begun_are_not_run(world: World) -> None:
     presses = Presses(holds=True)
-    deployment = Deployment(None, PRESS, scripts=presses)
+    deployment = world.deployment(PRESS, scripts=presses)
     evaluator = deployment.evaluator()
     start_catalogue(deployment, items=[f"item {number:03}" for number in range(500)])
     deployment.round()
@@ -195,7 +193,7 @@ def test_scripts_of_a_cancelled_workflow_that_have_not_begun_are_not_run() -> No
     assert evaluator.stats.scripts == 0
 
 
-def test_an_agent_gets_what_the_script_of_its_facet_added_to_the_payload() -> None:
+def test_an_agent_gets_what_the_script_of_its_facet_added_to_the_payload(world: World) -> None:
     class Adding(Presses):
         def submit(self, code: str, params: Mapping[str, object], workflow_id: str) -> Future[ScriptResult]:
             future: Future[ScriptResult] = Future()
@@ -208,8 +206,7 @@ def test_an_agent_gets_what_the_script_of_its_facet_added_to_the_payload() -> No
         seen.append({name: value for name, value in payload.items() if not name.startswith("_")})
         return {"said": "yes"}
 
-    deployment = Deployment(
-        None,
+    deployment = world.deployment(
         """
         namespace desk {
           event facet Ask(what: String) => (said: String) script { result["hint"] = ["a", 1] }
@@ -230,8 +227,8 @@ def test_an_agent_gets_what_the_script_of_its_facet_added_to_the_payload() -> No
 # --- where they are not allowed --------------------------------------------------------------------------------------
 
 
-def test_a_workflow_that_can_come_to_a_script_is_not_started_where_scripts_are_not_allowed() -> None:
-    deployment = Deployment(None, PRESS)
+def test_a_workflow_that_can_come_to_a_script_is_not_started_where_scripts_are_not_allowed(world: World) -> None:
+    deployment = world.deployment(PRESS)
     deployment.evaluator()
     start_catalogue(deployment)
     start_leaflet(deployment, "plain")
@@ -249,13 +246,13 @@ def test_a_workflow_that_can_come_to_a_script_is_not_started_where_scripts_are_n
     assert told.error.type == "ScriptsNotAllowed"
 
 
-def test_a_script_that_an_evaluator_without_permission_comes_to_fails_its_step_by_name(tmp_path: Path) -> None:
-    deployment = Deployment(tmp_path, PRESS, scripts=Presses(holds=True))
+def test_a_script_that_an_evaluator_without_permission_comes_to_fails_its_step_by_name(world: World) -> None:
+    deployment = world.deployment(PRESS, scripts=Presses(holds=True))
     deployment.evaluator()
     start_catalogue(deployment)
     deployment.round()
     deployment.crash()
-    careful = Deployment(tmp_path, PRESS)
+    careful = world.deployment(PRESS)
     careful.evaluator()
     careful.settle()
 
@@ -275,9 +272,9 @@ def test_an_aspect_that_scripts_cannot_be_shut_off_from_by_that_name_is_a_wrong_
         open_script_pool(ScriptSettings(accept_missing="network, files, pets"))
 
 
-def test_a_service_that_may_run_scripts_has_a_pool_of_its_own_and_ends_it() -> None:
+def test_a_service_that_may_run_scripts_has_a_pool_of_its_own_and_ends_it(world: World) -> None:
     before = _script_threads()
-    deployment = Deployment(None, PRESS, evaluator=EvaluatorSettings(allow_scripts=True))
+    deployment = world.deployment(PRESS, evaluator=EvaluatorSettings(allow_scripts=True))
     evaluator = deployment.evaluator()
     deployment.worker(HANDLERS)
     start_catalogue(deployment)
@@ -316,8 +313,8 @@ class OutOfMemory(Presses):
         return future
 
 
-def test_a_worker_that_cannot_be_started_is_tried_again_and_fails_no_step() -> None:
-    deployment = Deployment(None, PRESS, scripts=OutOfMemory(1))
+def test_a_worker_that_cannot_be_started_is_tried_again_and_fails_no_step(world: World) -> None:
+    deployment = world.deployment(PRESS, scripts=OutOfMemory(1))
     evaluator = deployment.evaluator()
     deployment.worker(HANDLERS)
     start_catalogue(deployment)

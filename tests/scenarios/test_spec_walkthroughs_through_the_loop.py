@@ -12,7 +12,6 @@ from afl.stores.public.persistence import EventDefinition
 from afl.telemetry.telemetry import Telemetry
 from afl_stream.wire.messages import FailureReason, StepContinue, StepFailed
 from tests.engine_view import RunView, SeenStep
-from tests.scenarios.loop_harness import Deployment
 from tests.scenarios.spec_walkthroughs import (
     CHECKOUT,
     WALKTHROUGHS,
@@ -24,6 +23,7 @@ from tests.scenarios.spec_walkthroughs import (
     step_at,
     trace_of,
 )
+from tests.worlds.world import embedded
 
 _WORKFLOW_ID = "walkthrough"
 
@@ -33,7 +33,7 @@ class LoopDriver:
 
     def __init__(self, directory: Path, telemetry: Telemetry | None) -> None:
         self._telemetry = telemetry
-        self.deployment = Deployment(directory, telemetry=telemetry)
+        self.deployment = embedded(directory, telemetry=telemetry)
         self._join()
         self._program = CompiledProgram({})
 

@@ -20,8 +20,9 @@ from afl_stream.reading.watchdog import Health
 from afl_stream.settings.config import KafkaSettings
 from afl_stream.transport import BrokerUnavailable
 from tests.eventually import eventually
-from tests.scenarios.desk import ASK, DESK, FIRST, REPORT
-from tests.scenarios.loop_harness import Deployment
+from tests.worlds.deployment import Deployment
+from tests.worlds.desk import ASK, DESK, FIRST, REPORT
+from tests.worlds.world import embedded
 
 DEADLINE_S = 60
 LONG = pytest.mark.long
@@ -100,8 +101,7 @@ def agent(deployment: Deployment, transport: EmbeddedTransport, folder: Path) ->
 
     def send() -> None:
         # A garbage record is one to be read, too.
-        deployment.producer.produce(deployment.topology.facet(ASK), b"no event", key=b"wf-1:1")
-        deployment.producer.flush(10)
+        deployment.put(deployment.topology.facet(ASK), b"no event", key=b"wf-1:1")
 
     return Service(
         run=made.run,
@@ -138,7 +138,7 @@ class Bench:
 
     def __init__(self, make: Callable[..., Service], folder: Path, outage_timeout_s: int) -> None:
         self.faults = Faults()
-        deployment = Deployment(None, DESK)
+        deployment = embedded(None, DESK)
         kafka = KafkaSettings(silent_after_s=SILENT_AFTER_S, outage_timeout_s=outage_timeout_s)
         deployment.config = replace(deployment.config, kafka=kafka)
         self.service = make(deployment, EmbeddedTransport(deployment.broker, probe=self.faults.probe), folder)

@@ -26,7 +26,8 @@ from afl_stream.evaluator.telemetry_sinks import open_telemetry
 from afl_stream.settings.config import EvaluatorSettings, TelemetrySettings
 from afl_stream.wire.headers import header, headers_for
 from afl_stream.wire.messages import FailureReason, StartWorkflow, StepContinue, StepFailed
-from tests.scenarios.loop_harness import START_MS, Deployment
+from tests.worlds.deployment import START_MS
+from tests.worlds.world import embedded
 
 SOURCE = """
 namespace shop {
@@ -60,7 +61,7 @@ def told(telemetry: Telemetry) -> list[tuple[object, ...]]:
 @pytest.mark.parametrize("batch_records", [1, 500])
 def test_the_loop_tells_what_the_evaluator_tells(batch_records: int) -> None:
     of_loop, of_evaluator = Telemetry(), Telemetry()
-    deployment = Deployment(None, SOURCE, telemetry=of_loop, evaluator=EvaluatorSettings(batch_records=batch_records))
+    deployment = embedded(None, SOURCE, telemetry=of_loop, evaluator=EvaluatorSettings(batch_records=batch_records))
     deployment.clock = ManualClock(START_MS)
     store = MemoryStore()
     evaluator = Evaluator(store, of_evaluator, clock=ManualClock(START_MS))
@@ -83,7 +84,7 @@ def test_the_loop_tells_what_the_evaluator_tells(batch_records: int) -> None:
 
 def test_the_loop_tells_what_an_operator_does_as_the_evaluator_tells_it() -> None:
     of_loop, of_evaluator = Telemetry(), Telemetry()
-    deployment = Deployment(None, SOURCE, telemetry=of_loop)
+    deployment = embedded(None, SOURCE, telemetry=of_loop)
     deployment.clock = ManualClock(START_MS)
     store = MemoryStore()
     evaluator = Evaluator(store, of_evaluator, clock=ManualClock(START_MS))
@@ -126,7 +127,7 @@ class LooksWhatIsTold(MemoryStore):
 
 def test_the_loop_tells_nothing_before_it_is_stored() -> None:
     telemetry = Telemetry()
-    deployment, store = Deployment(None, SOURCE), LooksWhatIsTold(telemetry)
+    deployment, store = embedded(None, SOURCE), LooksWhatIsTold(telemetry)
     service = EvaluatorService(
         deployment.config, EmbeddedTransport(deployment.broker), store, telemetry=telemetry, clock=deployment.clock
     )
@@ -144,7 +145,7 @@ def tracing() -> OpenTelemetrySink:
 
 def test_an_event_and_its_answer_carry_the_trace_of_their_run() -> None:
     sink = tracing()
-    deployment = Deployment(None, SOURCE, telemetry=Telemetry(sink=sink))
+    deployment = embedded(None, SOURCE, telemetry=Telemetry(sink=sink))
     seen: list[str | None] = []
 
     def pay(payload: Mapping[str, object], context: HandlerContext) -> dict[str, object]:
@@ -163,7 +164,7 @@ def test_an_event_and_its_answer_carry_the_trace_of_their_run() -> None:
 
 
 def test_without_tracing_events_carry_no_trace_context() -> None:
-    deployment = Deployment(None, SOURCE, telemetry=Telemetry())
+    deployment = embedded(None, SOURCE, telemetry=Telemetry())
     deployment.evaluator()
     deployment.client.start("shop.W", {"n": 1}, workflow_id="wf")
     deployment.settle()
@@ -174,7 +175,7 @@ def test_without_tracing_events_carry_no_trace_context() -> None:
 
 def test_a_run_tells_which_span_its_command_came_from() -> None:
     telemetry = Telemetry()
-    deployment = Deployment(None, SOURCE, telemetry=telemetry)
+    deployment = embedded(None, SOURCE, telemetry=telemetry)
     deployment.evaluator()
     parent = b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
     command = StartWorkflow(workflow_id="wf", workflow="shop.W", inputs={"n": 1})
@@ -192,7 +193,7 @@ def lines_of(path: Path) -> list[dict[str, object]]:
 
 
 def test_a_service_logs_lines_of_json_where_its_settings_say(tmp_path: Path) -> None:
-    deployment = Deployment(None, SOURCE)
+    deployment = embedded(None, SOURCE)
     path = tmp_path / "telemetry.jsonl"
     settings = replace(deployment.config, telemetry=TelemetrySettings(sink="logging", file=str(path)))
     service = EvaluatorService(settings, EmbeddedTransport(deployment.broker), deployment.store)

@@ -11,8 +11,8 @@ from afl.core.text.log_lines import LogLineFormatter
 from afl_stream.limits import MAX_FAILURE_CHARS, MAX_NAME_CHARS
 from afl_stream.wire.messages import CancelWorkflow, FailureReason, StartWorkflow, StepContinue, StepFailed
 from tests.scenarios.command_lines import CommandLine
-from tests.scenarios.desk import ASK, DESK, FIRST, REPORT, SECOND, THIRD, Desk
-from tests.scenarios.loop_harness import Deployment
+from tests.worlds.desk import ASK, DESK, FIRST, REPORT, SECOND, THIRD, Desk
+from tests.worlds.world import World
 
 #: Moves the cursor, begins a line of its own, turns text round, sets the window's title.
 HOSTILE = "x\x1b[2J\nERROR fake\r\x9b1m\u202e\u2028\x1b]0;t\x07"
@@ -20,8 +20,8 @@ LONG = "g" * 50_000
 
 
 @pytest.fixture
-def desk() -> Desk:
-    return Desk(Deployment(None, DESK))
+def desk(world: World) -> Desk:
+    return Desk(world.deployment(DESK))
 
 
 def log_of(caplog: pytest.LogCaptureFixture) -> str:

@@ -3,8 +3,9 @@
 import pytest
 
 from afl_stream.errors import PartitionsDiffer, StreamError, TooFewPartitions, TopicMissing, TopicTooSmall
-from tests.scenarios.desk import DESK
-from tests.scenarios.loop_harness import Deployment
+from tests.worlds.deployment import Deployment
+from tests.worlds.desk import DESK
+from tests.worlds.world import embedded
 
 
 def remake(deployment: Deployment, topic: str, *, partitions: int, **settings: str) -> None:
@@ -27,7 +28,7 @@ def remake(deployment: Deployment, topic: str, *, partitions: int, **settings: s
 def test_other_numbers_of_partitions_are_refused_before_anything_is_read(
     topic: str, partitions: int, refusal: type[StreamError]
 ) -> None:
-    deployment = Deployment(None, DESK, control_partitions=2)
+    deployment = embedded(None, DESK, control_partitions=2)
     remake(deployment, topic, partitions=partitions)
 
     with pytest.raises(refusal, match=rf"{topic}.*kafka-topics\.sh"):
@@ -36,7 +37,7 @@ def test_other_numbers_of_partitions_are_refused_before_anything_is_read(
 
 
 def test_topics_that_are_missing_or_take_too_little_are_refused() -> None:
-    deployment = Deployment(None, DESK)
+    deployment = embedded(None, DESK)
     remake(deployment, "afl.lifecycle", partitions=2, max_message_bytes="1000")
     with pytest.raises(TopicTooSmall, match=r"afl\.lifecycle"):
         deployment.evaluator()

@@ -4,7 +4,8 @@ import pytest
 
 from afl.engine.model.store import COMPLETED, ERROR, ErrorRecord, WorkflowRow
 from afl_stream.wire.messages import FailureReason, StepContinue, StepFailed
-from tests.scenarios.loop_harness import Deployment
+from tests.worlds.deployment import Deployment
+from tests.worlds.world import World
 
 SUMS = """
 namespace sums {
@@ -43,8 +44,8 @@ LIMIT = 20_000
 
 
 @pytest.fixture
-def deployment() -> Deployment:
-    made = Deployment(None, SUMS, max_event_bytes=LIMIT)
+def deployment(world: World) -> Deployment:
+    made = world.deployment(SUMS, max_event_bytes=LIMIT)
     made.evaluator()
     made.settle()
     return made

@@ -23,8 +23,9 @@ from afl_stream.wire.messages import (
     name_key,
 )
 from afl_stream.wire.versions import HEADERS
-from tests.scenarios.desk import DESK, FIRST, REPORT, THIRD, Desk
-from tests.scenarios.loop_harness import Deployment, program_of
+from tests.worlds.deployment import Deployment, program_of
+from tests.worlds.desk import DESK, FIRST, REPORT, THIRD, Desk
+from tests.worlds.world import World
 
 WAITING = "wf-1"
 
@@ -53,8 +54,8 @@ def _send(deployment: Deployment, message: Message, header: str, version: str) -
 
 @pytest.mark.parametrize("header", HEADERS)
 @pytest.mark.parametrize("kind", ["StepContinue", "StepFailed", "StepUpdate", "StartWorkflow", "CancelWorkflow"])
-def test_a_newer_record_pauses_its_partition_with_what_to_do(kind: str, header: str) -> None:
-    desk = Desk(Deployment(None, DESK, control_partitions=1))
+def test_a_newer_record_pauses_its_partition_with_what_to_do(world: World, kind: str, header: str) -> None:
+    desk = Desk(world.deployment(DESK, control_partitions=1))
     deployment = desk.deployment
     desk.start()
     before = deployment.workflow(WAITING)
@@ -71,8 +72,8 @@ def test_a_newer_record_pauses_its_partition_with_what_to_do(kind: str, header: 
 
 
 @pytest.mark.parametrize("header", HEADERS)
-def test_a_record_of_the_release_before_is_applied(header: str) -> None:
-    desk = Desk(Deployment(None, DESK, control_partitions=1))
+def test_a_record_of_the_release_before_is_applied(world: World, header: str) -> None:
+    desk = Desk(world.deployment(DESK, control_partitions=1))
     desk.start()
 
     _send(desk.deployment, _messages(desk.step(FIRST).id)["StepContinue"], header, "0.9")
@@ -82,8 +83,8 @@ def test_a_record_of_the_release_before_is_applied(header: str) -> None:
     assert desk.deployment.evaluators[0].stats.paused == {}
 
 
-def test_a_record_whose_version_is_none_is_a_dead_letter_and_the_rest_goes_on() -> None:
-    desk = Desk(Deployment(None, DESK, control_partitions=1))
+def test_a_record_whose_version_is_none_is_a_dead_letter_and_the_rest_goes_on(world: World) -> None:
+    desk = Desk(world.deployment(DESK, control_partitions=1))
     deployment = desk.deployment
     desk.start()
 
@@ -97,8 +98,8 @@ def test_a_record_whose_version_is_none_is_a_dead_letter_and_the_rest_goes_on() 
 
 
 @pytest.mark.parametrize("component", HEADERS.values())
-def test_a_newer_record_in_json_pauses_its_partition_too(component: str) -> None:
-    desk = Desk(Deployment(None, DESK, control_partitions=1))
+def test_a_newer_record_in_json_pauses_its_partition_too(world: World, component: str) -> None:
+    desk = Desk(world.deployment(DESK, control_partitions=1))
     deployment = desk.deployment
     desk.start()
     value = json.dumps({"step_id": desk.step(FIRST).id, "result": {"answer": THIRD}, component: "7.0"}).encode()
@@ -130,8 +131,10 @@ def _deployed_by_a_newer_release(deployment: Deployment, *, in_the_record: bool)
 
 @pytest.mark.parametrize("in_the_record", [True, False])
 @pytest.mark.parametrize("by_name", [True, False])
-def test_a_start_of_what_a_newer_release_has_deployed_waits_for_the_upgrade(by_name: bool, in_the_record: bool) -> None:
-    deployment = Deployment(None, DESK, control_partitions=1)
+def test_a_start_of_what_a_newer_release_has_deployed_waits_for_the_upgrade(
+    world: World, by_name: bool, in_the_record: bool
+) -> None:
+    deployment = world.deployment(DESK, control_partitions=1)
     deployment.evaluator()
     fingerprint = _deployed_by_a_newer_release(deployment, in_the_record=in_the_record)
 
@@ -146,8 +149,8 @@ def test_a_start_of_what_a_newer_release_has_deployed_waits_for_the_upgrade(by_n
     assert deployment.store.load_workflow("wf-1") is None
 
 
-def test_what_is_deployed_again_in_a_form_that_is_read_can_be_started() -> None:
-    deployment = Deployment(None, DESK, control_partitions=1)
+def test_what_is_deployed_again_in_a_form_that_is_read_can_be_started(world: World) -> None:
+    deployment = world.deployment(DESK, control_partitions=1)
     deployment.evaluator()
     _deployed_by_a_newer_release(deployment, in_the_record=True)
     program = program_of("namespace later { workflow Work() => (n: Long) andThen { yield Work(n = 1) } }")

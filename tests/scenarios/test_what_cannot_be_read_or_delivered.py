@@ -4,8 +4,6 @@ import json
 import logging
 import sqlite3
 from collections.abc import Mapping
-from contextlib import closing
-from pathlib import Path
 
 import pytest
 
@@ -16,9 +14,11 @@ from afl_stream.errors import SchemaUnavailable
 from afl_stream.settings.config import EvaluatorSettings
 from afl_stream.transport import BrokerUnavailable, TopicPartition
 from afl_stream.wire.messages import StepContinue
-from tests.scenarios.desk import ASK, DESK, FIRST, REPORT, SECOND, THIRD, Desk
-from tests.scenarios.loop_harness import Deployment, Evaluator
-from tests.scenarios.turns import CHAIN, start_chain
+from tests.worlds.chain import CHAIN, start_chain
+from tests.worlds.deployment import Deployment
+from tests.worlds.desk import ASK, DESK, FIRST, REPORT, SECOND, THIRD, Desk
+from tests.worlds.parties import Evaluator
+from tests.worlds.world import World
 
 AWAY = BrokerUnavailable("the broker is away")
 #: Short to start and to end, with one question in between.
@@ -61,8 +61,8 @@ def with_nothing_announced(deployment: Deployment, faults: Faults) -> Evaluator:
     return deployment.evaluator(faults)
 
 
-def test_a_schema_that_is_away_while_an_end_is_told_skips_no_record() -> None:
-    deployment, faults = Deployment(None, NOTE, control_partitions=1), Faults()
+def test_a_schema_that_is_away_while_an_end_is_told_skips_no_record(world: World) -> None:
+    deployment, faults = world.deployment(NOTE, control_partitions=1), Faults()
     deployment.evaluator()
     deployment.client.start("notes.Note", {"text": "x"}, workflow_id="wf-1")
     deployment.settle()
@@ -82,9 +82,9 @@ def test_a_schema_that_is_away_while_an_end_is_told_skips_no_record() -> None:
     assert (deployment.workflow("wf-1").status, deployment.workflow("wf-1").outputs) == (COMPLETED, {"id": 7})
 
 
-def test_a_schema_that_is_away_while_a_runnable_workflow_has_its_turn_skips_no_record() -> None:
+def test_a_schema_that_is_away_while_a_runnable_workflow_has_its_turn_skips_no_record(world: World) -> None:
     budget = EvaluatorSettings(workflow_budget_steps=12)
-    deployment, faults = Deployment(None, CHAIN, NOTE, control_partitions=1, evaluator=budget), Faults()
+    deployment, faults = world.deployment(CHAIN, NOTE, control_partitions=1, evaluator=budget), Faults()
     writer = deployment.evaluator()
     deployment.client.start("notes.Note", {"text": "x"}, workflow_id="wf-1")
     deployment.settle()
@@ -107,9 +107,9 @@ def test_a_schema_that_is_away_while_a_runnable_workflow_has_its_turn_skips_no_r
 
 
 def test_a_runnable_workflow_that_cannot_be_read_is_logged_and_holds_up_no_other(
-    caplog: pytest.LogCaptureFixture,
+    world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
-    deployment = Deployment(None, DESK, control_partitions=1)
+    deployment = world.deployment(DESK, control_partitions=1)
     orphan = WorkflowRow(
         id="orphan", revision=1, program="gone", name=REPORT, status="RUNNING", runnable=True, inputs={}
     )
@@ -126,9 +126,9 @@ def test_a_runnable_workflow_that_cannot_be_read_is_logged_and_holds_up_no_other
     assert all("orphan" in error and "gone" in error for error in errors)
 
 
-def without_a_topic(caplog: pytest.LogCaptureFixture) -> Desk:
-    """Return a workflow whose third question was committed when its facet's topic was gone."""
-    desk = Desk(Deployment(None, DESK, NOTE))
+def without_a_topic(world: World, caplog: pytest.LogCaptureFixture) -> Desk:
+    """A workflow whose third question was committed when its facet's topic was gone."""
+    desk = Desk(world.deployment(DESK, NOTE))
     desk.start()
     desk.deployment.transport.admin().delete_topic(desk.deployment.topology.facet(ASK))
     with caplog.at_level(logging.ERROR):
@@ -145,9 +145,9 @@ def assert_notes_are_taken(deployment: Deployment, workflow_id: str) -> None:
 
 
 def test_events_whose_topic_is_gone_wait_in_the_store_and_are_reported_once_while_the_rest_goes_on(
-    caplog: pytest.LogCaptureFixture,
+    world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
-    desk = without_a_topic(caplog)
+    desk = without_a_topic(world, caplog)
     deployment, topic = desk.deployment, desk.deployment.topology.facet(ASK)
 
     assert_notes_are_taken(deployment, "wf-2")
@@ -161,9 +161,9 @@ def test_events_whose_topic_is_gone_wait_in_the_store_and_are_reported_once_whil
 
 
 def test_an_evaluator_starts_beside_events_whose_topic_is_gone_and_sends_them_when_it_is_back(
-    caplog: pytest.LogCaptureFixture,
+    world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
-    desk = without_a_topic(caplog)
+    desk = without_a_topic(world, caplog)
     deployment, topic = desk.deployment, desk.deployment.topology.facet(ASK)
     deployment.remove(desk.evaluator, killed=True)
     successor = deployment.evaluator()
@@ -188,9 +188,9 @@ def test_an_evaluator_starts_beside_events_whose_topic_is_gone_and_sends_them_wh
     ],
     ids=["a step without a call", "a foreach without a source", "a number"],
 )
-def test_a_deployed_program_that_is_malformed_is_rejected_when_it_is_started(body: object) -> None:
+def test_a_deployed_program_that_is_malformed_is_rejected_when_it_is_started(world: World, body: object) -> None:
     tree: Node = {"type": "Program", "declarations": [{"type": "WorkflowDecl", "name": "Bad", "body": body}]}
-    desk = Desk(Deployment(None, DESK))
+    desk = Desk(world.deployment(DESK))
     deployment = desk.deployment
     deployment.client.deploy(CompiledProgram(tree))
 
@@ -205,9 +205,9 @@ def test_a_deployed_program_that_is_malformed_is_rejected_when_it_is_started(bod
 
 
 def test_a_value_that_is_nested_too_deep_fails_its_step_by_name_and_the_rest_of_the_batch_is_applied(
-    tmp_path: Path,
+    world: World,
 ) -> None:
-    deployment = Deployment(tmp_path, DEEP, NOTE, control_partitions=1)
+    deployment = world.deployment(DEEP, NOTE, control_partitions=1)
     deployment.evaluator()
     deployment.client.start("notes.Note", {"text": "x"}, workflow_id="before")
     deployment.client.start("deep.Deepen", {"n": 1}, workflow_id="deep")
@@ -231,9 +231,9 @@ def test_a_value_that_is_nested_too_deep_fails_its_step_by_name_and_the_rest_of_
     deployment.crash()
 
 
-def test_a_run_whose_first_steps_are_nested_too_deep_fails_and_is_told_to_whoever_waits_for_it(tmp_path: Path) -> None:
+def test_a_run_whose_first_steps_are_nested_too_deep_fails_and_is_told_to_whoever_waits_for_it(world: World) -> None:
     at_once = DEEP.replace("a = Ask(n = $.n)", "a = Keep(v = $.n)").replace("a.n", "a.v")
-    deployment = Deployment(tmp_path, at_once)
+    deployment = world.deployment(at_once)
     deployment.evaluator()
 
     deployment.client.start("deep.Deepen", {"n": 1}, workflow_id="deep")
@@ -261,8 +261,8 @@ def with_document(deployment: Deployment, old: bytes | None, new: bytes) -> None
     deployment.evaluator()
 
 
-def test_a_workflow_of_a_newer_format_pauses_its_partition_and_nothing_is_dead_lettered(tmp_path: Path) -> None:
-    deployment = Deployment(tmp_path, DESK, control_partitions=1)
+def test_a_workflow_of_a_newer_format_pauses_its_partition_and_nothing_is_dead_lettered(world: World) -> None:
+    deployment = world.deployment(DESK, control_partitions=1)
     desk = Desk(deployment)
     desk.start()
     step_id = desk.step(FIRST).id
@@ -289,8 +289,8 @@ def test_a_workflow_of_a_newer_format_pauses_its_partition_and_nothing_is_dead_l
     deployment.crash()
 
 
-def test_each_command_on_a_damaged_workflow_is_one_dead_letter(tmp_path: Path) -> None:
-    deployment = Deployment(tmp_path, DESK, control_partitions=1)
+def test_each_command_on_a_damaged_workflow_is_one_dead_letter(world: World) -> None:
+    deployment = world.deployment(DESK, control_partitions=1)
     Desk(deployment).start()
     with_document(deployment, None, b"\x00")
 
@@ -304,8 +304,8 @@ def test_each_command_on_a_damaged_workflow_is_one_dead_letter(tmp_path: Path) -
     deployment.crash()
 
 
-def test_a_parked_answer_of_a_newer_format_waits_and_the_service_goes_on() -> None:
-    desk = Desk(Deployment(None, DESK))
+def test_a_parked_answer_of_a_newer_format_waits_and_the_service_goes_on(world: World) -> None:
+    desk = Desk(world.deployment(DESK))
     deployment = desk.deployment
     desk.start()
     step_id = desk.step(SECOND).id

@@ -30,8 +30,8 @@ from afl_stream.wire.messages import (
     StepUpdate,
 )
 from tests.eventually import eventually
-from tests.scenarios.loop_harness import Interruptions
 from tests.unit.stream.agent_bench import PAY, Deployment, MoodyCodec, TransportOfUntoldIds, event
+from tests.worlds.parties import Interruptions
 
 TOPIC = "afl.events.billing.Pay"
 

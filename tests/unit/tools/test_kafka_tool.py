@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.eventually import eventually
-from tests.integration.requirements import missing, required_tool
+from tests.worlds.requirements import missing, required_tool
 from tools.kafka.broker import Broker
 from tools.kafka.errors import JarsMissing, JavaMissing, NotThisBroker
 from tools.kafka.jars import jars_of

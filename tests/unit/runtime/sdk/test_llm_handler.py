@@ -12,9 +12,9 @@ from afl.engine.model.store import WorkflowRow
 from afl.runtime import AgentPoller, LLMHandler, LLMHandlerConfig, RegistryRunner, ToolDefinition, ToolRegistry
 from afl.workers.polling_server import PollingServer
 from tests.eventually import eventually
-from tests.scenarios.loop_harness import Deployment
 from tests.unit.runtime.sdk.helpdesk import PROGRAM, Helpdesk, compiled
 from tests.unit.runtime.sdk.messages_api import Message, MessagesApi, messages_api, says, text, use
+from tests.worlds.world import embedded
 
 COLOUR = ToolDefinition(
     "paint",
@@ -233,7 +233,7 @@ def test_an_agent_on_a_stream_calls_it_as_any_other_handler() -> None:
 
 def _through_the_loop(handler: LLMHandler) -> WorkflowRow:
     """How a workflow ends whose events go to an agent on a stream."""
-    deployment = Deployment(None, PROGRAM)
+    deployment = embedded(None, PROGRAM)
     deployment.evaluator()
     worker = deployment.worker({"support.Triage": handler.handle})
     workflow_id = deployment.client.start("support.Sort", {"ticket": "It burns"})

@@ -7,8 +7,8 @@ from typing import Any
 
 from afl.engine.model.store import StepDocument
 from afl_stream.agent.agent import HandlerContext
-from tests.scenarios.delivery_checks import Observed
-from tests.scenarios.loop_harness import Handler
+from tests.worlds.delivery_checks import Observed
+from tests.worlds.parties import Handler
 
 SHOP = """
 namespace shop {

@@ -1,6 +1,6 @@
 """A workflow that needs many iterations, with a question in each: one that is made to yield its turn."""
 
-from tests.scenarios.loop_harness import Deployment
+from tests.worlds.deployment import Deployment
 
 #: Iterations in which something is asked.
 LINKS = 12

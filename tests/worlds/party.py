@@ -1,10 +1,10 @@
 """One party of a deployment as a process of its own, which can be made to die or to stand still between two steps.
 
-    python -m tests.integration.party evaluator --at control.applied --passes 2 --act freeze
-    python -m tests.integration.party agent --handlers tests.integration.party_handlers --group workers
-    python -m tests.integration.party agent --registry --topics 'shop.*'
-    python -m tests.integration.party poller --handlers tests.integration.desk_handlers
-    python -m tests.integration.party audit --file audit.jsonl
+    python -m tests.worlds.party evaluator --at control.applied --passes 2 --act freeze
+    python -m tests.worlds.party agent --handlers tests.worlds.party_handlers --group workers
+    python -m tests.worlds.party agent --registry --topics 'shop.*'
+    python -m tests.worlds.party poller --handlers tests.integration.desk_handlers
+    python -m tests.worlds.party audit --file audit.jsonl
 
 Settings come from the environment (`AFL_...`). On stdout: `ready` when an evaluator has partitions, or an agent or an
 audit has joined its group; at a clean end, which SIGTERM asks for, one line of JSON that counts what was done.

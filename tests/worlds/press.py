@@ -9,7 +9,8 @@ from typing import Any
 
 from afl.scripts.pool import ScriptResult
 from afl_stream.agent.agent import HandlerContext
-from tests.scenarios.loop_harness import Deployment, Handler
+from tests.worlds.deployment import Deployment
+from tests.worlds.parties import Handler
 
 PRESS = """
 namespace press {

@@ -15,7 +15,8 @@ from afl_stream.topics.declared import Topology
 from afl_stream.transport import CommittedOffset, Record, TopicPartition
 from afl_stream.wire.codec import Codec
 from afl_stream.wire.messages import Event, Lifecycle, Message, StartWorkflow, StepContinue, StepFailed
-from tests.scenarios.loop_harness import facets_with_events, unique_ids
+from tests.worlds.deployment import unique_ids
+from tests.worlds.facets import facets_with_events
 
 
 class Observed(Protocol):

@@ -13,7 +13,7 @@ from typing import Final
 from pymongo import MongoClient
 
 from afl.config import MongoDBConfig
-from tests.integration.requirements import missing
+from tests.worlds.requirements import missing
 from tools.kafka.jars import locked
 from tools.mongodb import NotInstalled, Server
 

@@ -7,7 +7,9 @@ from typing import Any
 from afl.engine.model.store import Batch, StepDocument, WorkflowChange
 from afl.engine.states import EventState, StepState
 from afl_stream.wire.messages import StepContinue
-from tests.scenarios.loop_harness import Deployment, Evaluator
+from tests.worlds.deployment import Deployment
+from tests.worlds.parties import Evaluator
+from tests.worlds.world import embedded
 
 DESK = """
 namespace desk {
@@ -60,8 +62,8 @@ class Desk:
 
 
 def step_id_of(question: str, workflow_id: str) -> str:
-    """Return the id that the step with this question will have: it follows from workflow id and program."""
-    twin = Desk(Deployment(None, DESK))
+    """The id that the step with this question will have: ids follow from the workflow's id and the program alone."""
+    twin = Desk(embedded(None, DESK))
     twin.start(workflow_id)
     twin.answer(twin.step(FIRST, workflow_id).id, THIRD)
     return twin.step(question, workflow_id).id

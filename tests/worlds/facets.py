@@ -1,0 +1,9 @@
+"""Which facets of some programs are asked by event."""
+
+from collections.abc import Iterable
+
+from afl.compiled.program import CompiledProgram
+
+
+def facets_with_events(programs: Iterable[CompiledProgram]) -> list[str]:
+    return sorted({facet.qualified_name for program in programs for facet in program.event_facets()})

@@ -1,0 +1,55 @@
+"""In which worlds a scenario runs: in all of them, or in those that a mark names.
+
+    pytestmark = in_worlds(EMBEDDED)
+
+A scenario runs in fewer worlds where it has no meaning in the others: it crashes a broker, or a restart would find an
+empty memory. A variant has the markers of the servers that it needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+
+import pytest
+from _pytest.mark.structures import ParameterSet
+
+MEMORY: Final = pytest.param("embedded-memory")
+SQLITE: Final = pytest.param("embedded-sqlite")
+MONGO: Final = pytest.param("embedded-mongo", marks=pytest.mark.mongo)
+#: Another path of the same store: the server has no transactions.
+STANDALONE_MONGO: Final = pytest.param("embedded-standalone-mongo", marks=[pytest.mark.mongo, pytest.mark.long])
+#: The same, for the few scenarios in which that path is what counts.
+STANDALONE_MONGO_QUICK: Final = pytest.param("embedded-standalone-mongo", marks=pytest.mark.mongo)
+KAFKA: Final = pytest.param("kafka-sqlite", marks=pytest.mark.kafka)
+KAFKA_MONGO: Final = pytest.param("kafka-mongo", marks=[pytest.mark.kafka, pytest.mark.mongo, pytest.mark.long])
+
+#: Every broker and every store.
+EVERYWHERE: Final = (MEMORY, SQLITE, MONGO, STANDALONE_MONGO, KAFKA, KAFKA_MONGO)
+#: The broker is in the test's hands: it expires members, cuts its log, or is made to fail.
+EMBEDDED: Final = (MEMORY, SQLITE, MONGO, STANDALONE_MONGO)
+#: What was written outlives the process.
+DURABLE: Final = (SQLITE, MONGO, STANDALONE_MONGO, KAFKA, KAFKA_MONGO)
+#: Both of these: the broker is in the test's hands, and outlives the process.
+EMBEDDED_DURABLE: Final = (SQLITE, MONGO, STANDALONE_MONGO)
+
+
+def with_values(
+    world: ParameterSet, values: Iterable[object], is_quick: Callable[[object], bool] = lambda value: True
+) -> list[ParameterSet]:
+    """One world with each of these values, for a scenario that takes other values in other worlds.
+
+        @pytest.mark.parametrize(("world", "place"), with_values(SQLITE, PLACES), indirect=["world"])
+
+    Those that are not quick are for the long run.
+    """
+    (name,) = world.values
+    return [
+        pytest.param(name, value, marks=[*world.marks, *(() if is_quick(value) else (pytest.mark.long,))])
+        for value in values
+    ]
+
+
+def in_worlds(worlds: Sequence[ParameterSet]) -> pytest.MarkDecorator:
+    """Run a test, or all tests of a module, in these worlds only."""
+    return pytest.mark.parametrize("world", worlds, indirect=True)
