@@ -28,6 +28,7 @@ from tests.worlds.deployment import Deployment, unique_ids
 from tests.worlds.desk import ASK, DESK, FIRST, REPORT, THIRD, Desk, step_id_of
 from tests.worlds.stores import OneStore
 from tests.worlds.world import World, embedded
+from tests.worlds.worlds import EMBEDDED_DURABLE, in_worlds
 
 AWAY = BrokerUnavailable("the broker is away")
 ECHO = """
@@ -175,6 +176,7 @@ def test_a_service_that_ends_with_an_error_leaves_its_partitions_to_the_others_a
     assert len(deployment.events(ASK)) == 2
 
 
+@in_worlds(EMBEDDED_DURABLE)
 def test_a_service_that_cannot_publish_when_it_closes_leaves_its_group_all_the_same(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:

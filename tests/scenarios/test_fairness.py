@@ -14,6 +14,7 @@ from tests.worlds.deployment import Deployment
 from tests.worlds.desk import DESK, FIRST, REPORT, THIRD
 from tests.worlds.parties import Evaluator
 from tests.worlds.world import World
+from tests.worlds.worlds import EMBEDDED, in_worlds
 
 
 def small_budget(world: World) -> Deployment:
@@ -68,6 +69,7 @@ def test_what_was_runnable_is_gone_on_with_after_a_restart(world: World) -> None
     assert deployment.store.runnable_workflows() == []
 
 
+@in_worlds(EMBEDDED)
 def test_markers_of_transactions_behind_the_last_command_hold_up_no_runnable_workflow(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:

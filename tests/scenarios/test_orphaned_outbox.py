@@ -9,6 +9,7 @@ from tests.worlds.deployment import Deployment, unique_ids
 from tests.worlds.desk import ASK, DESK, FIRST, REPORT, THIRD, Desk
 from tests.worlds.parties import Evaluator, Interruptions
 from tests.worlds.world import World
+from tests.worlds.worlds import EMBEDDED, EMBEDDED_DURABLE, in_worlds
 
 
 def run_until_it_crashes(evaluator: Evaluator, turns: int = 5) -> None:
@@ -104,6 +105,7 @@ def test_the_sweep_keeps_its_hands_off_while_another_has_the_lease(world: World)
     assert len(deployment.events(ASK)) == 3
 
 
+@in_worlds(EMBEDDED)
 def test_a_record_in_a_lane_that_its_writer_had_lost_unknowingly_is_swept_by_the_owner(world: World) -> None:
     deployment = world.deployment(CHAIN, evaluator=EvaluatorSettings(workflow_budget_steps=12), control_partitions=1)
     interruptions = Interruptions()
@@ -149,6 +151,7 @@ def broker_that_takes_nothing(world: World) -> tuple[Deployment, Evaluator]:
     return deployment, evaluator
 
 
+@in_worlds(EMBEDDED_DURABLE)
 def test_records_that_the_broker_did_not_take_are_sent_again(world: World) -> None:
     deployment, evaluator = broker_that_takes_nothing(world)
 
@@ -160,6 +163,7 @@ def test_records_that_the_broker_did_not_take_are_sent_again(world: World) -> No
     deployment.crash()
 
 
+@in_worlds(EMBEDDED_DURABLE)
 def test_records_that_the_broker_did_not_take_are_sent_by_the_next_owner_when_their_writer_dies(world: World) -> None:
     deployment, _ = broker_that_takes_nothing(world)
 

@@ -8,7 +8,7 @@ import pytest
 
 from afl.engine.model.store import COMPLETED, Batch, Position, PositionMove
 from afl_stream.agent.agent import HandlerContext
-from afl_stream.embedded.transport import EmbeddedTransport
+from afl_stream.embedded.transport import Faults
 from afl_stream.settings.config import EvaluatorSettings
 from afl_stream.transport import TopicPartition
 from afl_stream.wire.messages import Event, StepContinue
@@ -19,6 +19,7 @@ from tests.worlds.deployment import Deployment, unique_ids
 from tests.worlds.desk import DESK, FIRST, SECOND, THIRD, Desk, ask_again
 from tests.worlds.parties import Evaluator, Interruptions
 from tests.worlds.world import World
+from tests.worlds.worlds import EMBEDDED, in_worlds
 
 FLEET = """
 namespace fleet {
@@ -50,6 +51,7 @@ def assert_scanned(deployment: Deployment, workflow_ids: list[str]) -> None:
         assert deployment.workflow(workflow_id).outputs == {"times": [2 * host for host in range(HOSTS)]}
 
 
+@in_worlds(EMBEDDED)
 def test_a_frozen_evaluator_that_comes_back_changes_nothing_and_says_why(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -95,8 +97,8 @@ def test_a_position_that_somebody_else_has_moved_is_given_up_and_read_again(worl
     control = deployment.topology.control()
     deployment.send(StepContinue(step_id=desk.step(FIRST).id, result={"answer": "skipped by the other"}))
     deployment.send(StepContinue(step_id=desk.step(FIRST).id, result={"answer": THIRD}))
-    topic_id = deployment.broker.topics()[control].topic_id
-    place = Position(deployment.broker.cluster_id, control, 0, topic_id)
+    topic_id = deployment.transport.admin().topics([control])[control].topic_id
+    place = Position(deployment.transport.admin().cluster_id(), control, 0, topic_id)
     move = PositionMove(position=place, expected=deployment.store.positions().get(place), next_offset=1)
     deployment.store.commit_batch(Batch(positions=[move]))
 
@@ -191,7 +193,7 @@ class AnyKey:
     def __init__(self, deployment: Deployment, seed: int) -> None:
         self._deployment = deployment
         self._random = Random(seed)
-        self._producer = EmbeddedTransport(deployment.broker).producer()
+        self._producer = deployment.cluster.transport(Faults()).producer()
 
     def answer(self, event: Event) -> None:
         answer = StepContinue(step_id=event.step_id, result={"ms": 2 * int(str(event.payload["host"]))})

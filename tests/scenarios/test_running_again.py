@@ -25,6 +25,7 @@ from tests.record_headers import headers_of
 from tests.worlds.deployment import unique_ids
 from tests.worlds.desk import ASK, DESK, FIRST, SECOND, THIRD, Desk
 from tests.worlds.world import World
+from tests.worlds.worlds import KAFKA, MONGO, SQLITE, STANDALONE_MONGO, Crashing, with_values
 
 
 class Operator(Desk):
@@ -268,12 +269,27 @@ POINTS = {
     "store.committed": 2,
     "outbox.published": 1,
 }
+CRASHES = [Crashing(point, n) for point, most in POINTS.items() for n in range(most)]
+
+
+def is_quick_on_servers(crash: object) -> bool:
+    return crash == Crashing("control.persisted", 0)
 
 
 @pytest.mark.parametrize("kind", ["retry", "rerun", "reset"])
-@pytest.mark.parametrize(("point", "passes"), [(point, n) for point, most in POINTS.items() for n in range(most)])
+@pytest.mark.parametrize(
+    ("world", "crash"),
+    [
+        *with_values(SQLITE, CRASHES),
+        *with_values(MONGO, [crash for crash in CRASHES if crash.point != "store.compared"], is_quick_on_servers),
+        *with_values(STANDALONE_MONGO, CRASHES),
+        *with_values(KAFKA, CRASHES, is_quick_on_servers),
+    ],
+    indirect=["world"],
+    ids=str,
+)
 def test_a_crash_anywhere_on_a_commands_way_loses_nothing_and_has_one_effect(
-    world: World, kind: str, point: str, passes: int
+    world: World, kind: str, crash: Crashing
 ) -> None:
     deployment = world.deployment(DESK)
     desk = Operator(deployment)
@@ -282,10 +298,10 @@ def test_a_crash_anywhere_on_a_commands_way_loses_nothing_and_has_one_effect(
     desk.answer(desk.step(SECOND).id, SECOND)
     assert deployment.workflow("wf-1").status == ERROR
     command = commands(desk.step(FIRST).id, None)[kind]
-    desk.evaluator.faults.fail_at(point, passes=passes)
+    desk.evaluator.faults.fail_at(crash.point, passes=crash.passes)
 
     desk.put(command)
-    with pytest.raises(Crash, match=point):
+    with pytest.raises(Crash, match=crash.point):
         deployment.settle()
     deployment.crash_and_restart()
     desk = Operator(deployment)

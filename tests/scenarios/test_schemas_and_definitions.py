@@ -10,7 +10,7 @@ import pytest
 from afl.core.declared_returns import DeclaredReturns
 from afl.engine.model.store import COMPLETED
 from afl_stream.audit.audit import Audit, AuditConfig, AuditFile
-from afl_stream.embedded.transport import EmbeddedTransport
+from afl_stream.embedded.transport import Faults
 from afl_stream.evaluator.service import EvaluatorService
 from afl_stream.programs.definitions import Definitions, UnknownProgram
 from afl_stream.wire.headers import headers_for
@@ -70,7 +70,7 @@ class Watched:
         self.now_s = 0.0
         self.service = EvaluatorService(
             deployment.config,
-            EmbeddedTransport(deployment.broker),
+            deployment.cluster.transport(Faults()),
             deployment.store,
             clock=deployment.clock,
             monotonic_s=lambda: self.now_s,

@@ -13,6 +13,7 @@ from tests.worlds.deployment import Deployment
 from tests.worlds.parties import Interruptions
 from tests.worlds.press import HANDLERS, ITEMS, PRESS, Presses, start_catalogue
 from tests.worlds.world import World
+from tests.worlds.worlds import EMBEDDED, KAFKA, MONGO, SQLITE, STANDALONE_MONGO, Crashing, in_worlds, with_values
 
 #: The steps of a script's way (evaluator/script_turns.py) and of the batches that it is part of, and how often a run
 #: comes by there.
@@ -29,6 +30,12 @@ POINTS = {
     "store.committed": 4,
     "outbox.published": 3,
 }
+CRASHES = [Crashing(point, n) for point, most in POINTS.items() for n in range(most)]
+
+
+def is_quick_on_servers(crash: object) -> bool:
+    return crash == Crashing("control.persisted", 0)
+
 
 #: A script after an answer.
 LATE = """
@@ -55,18 +62,26 @@ def assert_of_one_run_each(deployment: Deployment, workflow_id: str) -> None:
     assert outputs["opened"] == root.params["opened"]
 
 
-@pytest.mark.parametrize(("point", "passes"), [(point, n) for point, most in POINTS.items() for n in range(most)])
-def test_a_crash_anywhere_on_a_scripts_way_loses_nothing_and_has_one_effect(
-    world: World, point: str, passes: int
-) -> None:
+@pytest.mark.parametrize(
+    ("world", "crash"),
+    [
+        *with_values(SQLITE, CRASHES),
+        *with_values(MONGO, [crash for crash in CRASHES if crash.point != "store.compared"], is_quick_on_servers),
+        *with_values(STANDALONE_MONGO, CRASHES),
+        *with_values(KAFKA, CRASHES, is_quick_on_servers),
+    ],
+    indirect=["world"],
+    ids=str,
+)
+def test_a_crash_anywhere_on_a_scripts_way_loses_nothing_and_has_one_effect(world: World, crash: Crashing) -> None:
     presses = Presses()
     deployment = world.deployment(PRESS, scripts=presses)
     evaluator = deployment.evaluator()
     deployment.worker(HANDLERS)
     start_catalogue(deployment)
-    evaluator.faults.fail_at(point, passes=passes)
+    evaluator.faults.fail_at(crash.point, passes=crash.passes)
 
-    with pytest.raises(Crash, match=point):
+    with pytest.raises(Crash, match=crash.point):
         deployment.settle()
     deployment.crash_and_restart()
     assert_no_offset_past_its_effect(deployment)
@@ -125,6 +140,7 @@ def test_a_script_that_a_dead_evaluator_left_is_run_by_one_that_has_the_workflow
     assert deployment.workflow(names[number]).outputs == {"text": "text 2"}
 
 
+@in_worlds(EMBEDDED)
 def test_an_end_that_comes_after_another_evaluator_has_applied_one_changes_nothing(world: World) -> None:
     presses = Presses(holds=True)
     deployment = world.deployment(PRESS, scripts=presses)
@@ -154,6 +170,7 @@ def test_an_end_that_comes_after_another_evaluator_has_applied_one_changes_nothi
     assert outputs["opened"] == "opened 2"
 
 
+@in_worlds(EMBEDDED)
 def test_a_commit_that_another_evaluator_overtakes_is_computed_again_with_its_script_once(world: World) -> None:
     presses = Presses()
     deployment = world.deployment(PRESS, scripts=presses)
@@ -184,7 +201,7 @@ def test_partitions_that_move_to_and_fro_while_scripts_run_have_no_script_run_fo
     start_catalogue(deployment)
     deployment.round()
     for _ in range(3):
-        deployment.broker.rebalance(deployment.config.evaluator_group)
+        deployment.rebalance()
         deployment.round()
     presses.holds = False
     presses.release()

@@ -9,7 +9,7 @@ empty memory. A variant has the markers of the servers that it needs.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import pytest
 from _pytest.mark.structures import ParameterSet
@@ -32,6 +32,16 @@ EMBEDDED: Final = (MEMORY, SQLITE, MONGO, STANDALONE_MONGO)
 DURABLE: Final = (SQLITE, MONGO, STANDALONE_MONGO, KAFKA, KAFKA_MONGO)
 #: Both of these: the broker is in the test's hands, and outlives the process.
 EMBEDDED_DURABLE: Final = (SQLITE, MONGO, STANDALONE_MONGO)
+
+
+class Crashing(NamedTuple):
+    """Where a party crashes, and after how many passes."""
+
+    point: str
+    passes: int
+
+    def __str__(self) -> str:
+        return f"{self.point}-{self.passes}"
 
 
 def with_values(
