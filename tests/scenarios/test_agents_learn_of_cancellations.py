@@ -16,7 +16,7 @@ from afl_stream.settings.config import AgentSettings
 from tests.eventually import eventually
 from tests.worlds.desk import ASK, DESK, SECOND, Desk
 from tests.worlds.parties import Worker
-from tests.worlds.world import embedded
+from tests.worlds.world import World
 
 
 class Asking:
@@ -30,8 +30,8 @@ class Asking:
         return {"answer": payload["question"]}
 
 
-def desk_with_evaluator(**agent: Any) -> Desk:
-    return Desk(embedded(None, DESK, agent=AgentSettings(max_concurrent=4, max_crashes=50, **agent)))
+def desk_with_evaluator(world: World, **agent: Any) -> Desk:
+    return Desk(world.deployment(DESK, agent=AgentSettings(max_concurrent=4, max_crashes=50, **agent)))
 
 
 def joined(desk: Desk, handlers: Mapping[str, Any]) -> Worker:
@@ -47,8 +47,8 @@ def works(desk: Desk, worker: Worker) -> None:
     desk.deployment.settle()
 
 
-def test_a_handler_learns_that_its_workflow_was_cancelled_while_it_ran() -> None:
-    desk = desk_with_evaluator()
+def test_a_handler_learns_that_its_workflow_was_cancelled_while_it_ran(world: World) -> None:
+    desk = desk_with_evaluator(world)
     desk.start()
     runs, learned = Event(), Event()
 
@@ -72,8 +72,10 @@ def test_a_handler_learns_that_its_workflow_was_cancelled_while_it_ran() -> None
     assert desk.deployment.outcomes()["late"] == 2
 
 
-def test_what_was_cancelled_before_the_agent_began_is_known_too_and_other_workflows_are_not_affected() -> None:
-    desk = desk_with_evaluator(skip_cancelled=False)
+def test_what_was_cancelled_before_the_agent_began_is_known_too_and_other_workflows_are_not_affected(
+    world: World,
+) -> None:
+    desk = desk_with_evaluator(world, skip_cancelled=False)
     seen: dict[str, bool] = {}
 
     def handle(payload: dict[str, Any], context: HandlerContext) -> dict[str, Any]:
@@ -91,8 +93,8 @@ def test_what_was_cancelled_before_the_agent_began_is_known_too_and_other_workfl
 
 
 @pytest.mark.parametrize("clock", [1_000, 0, -3_600_000])
-def test_the_events_of_before_a_reset_are_cancelled_and_those_after_it_are_not(clock: int) -> None:
-    desk, handler = desk_with_evaluator(skip_cancelled=False), Asking()
+def test_the_events_of_before_a_reset_are_cancelled_and_those_after_it_are_not(world: World, clock: int) -> None:
+    desk, handler = desk_with_evaluator(world, skip_cancelled=False), Asking()
     worker = joined(desk, {ASK: handler})
     desk.start()
     if clock < 0:
@@ -109,8 +111,8 @@ def test_the_events_of_before_a_reset_are_cancelled_and_those_after_it_are_not(c
     assert second == {1: True, 2: False}
 
 
-def test_a_handler_that_never_asks_costs_no_consumer() -> None:
-    desk = desk_with_evaluator(skip_cancelled=False)
+def test_a_handler_that_never_asks_costs_no_consumer(world: World) -> None:
+    desk = desk_with_evaluator(world, skip_cancelled=False)
     desk.start()
     worker = desk.deployment.worker({ASK: lambda payload, context: {"answer": payload["question"]}})
 
@@ -121,8 +123,10 @@ def test_a_handler_that_never_asks_costs_no_consumer() -> None:
     assert desk.deployment.topology.lifecycle() not in read
 
 
-def test_an_agent_that_cannot_read_the_lifecycle_topic_works_without_it(caplog: pytest.LogCaptureFixture) -> None:
-    desk = desk_with_evaluator()
+def test_an_agent_that_cannot_read_the_lifecycle_topic_works_without_it(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    desk = desk_with_evaluator(world)
     desk.start()
     desk.deployment.remove(desk.evaluator, killed=False)
     desk.deployment.transport.admin().delete_topic(desk.deployment.topology.lifecycle())
@@ -136,9 +140,9 @@ def test_an_agent_that_cannot_read_the_lifecycle_topic_works_without_it(caplog: 
 
 
 def test_the_events_of_a_cancelled_run_are_skipped_and_counted_and_that_is_told_once(
-    caplog: pytest.LogCaptureFixture,
+    world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
-    desk, handler = desk_with_evaluator(), Asking()
+    desk, handler = desk_with_evaluator(world), Asking()
     worker = joined(desk, {ASK: handler})
     desk.start("wf-1")
     desk.start("wf-2")
@@ -161,8 +165,8 @@ def test_the_events_of_a_cancelled_run_are_skipped_and_counted_and_that_is_told_
 
 @pytest.mark.parametrize("set_back_ms", [0, 3_600_000])
 @pytest.mark.parametrize("how", ["reset", "retry"])
-def test_a_cancelled_run_that_runs_again_hands_out_its_events_again(how: str, set_back_ms: int) -> None:
-    desk, handler = desk_with_evaluator(), Asking()
+def test_a_cancelled_run_that_runs_again_hands_out_its_events_again(world: World, how: str, set_back_ms: int) -> None:
+    desk, handler = desk_with_evaluator(world), Asking()
     worker = joined(desk, {ASK: handler})
     desk.start("wf-1")
     desk.deployment.client.cancel("wf-1")
@@ -182,8 +186,8 @@ def test_a_cancelled_run_that_runs_again_hands_out_its_events_again(how: str, se
     assert desk.deployment.workflow("wf-1").status == COMPLETED
 
 
-def test_an_event_that_waits_for_its_next_try_is_skipped_when_its_run_is_cancelled_meanwhile() -> None:
-    desk, tries = desk_with_evaluator(), []
+def test_an_event_that_waits_for_its_next_try_is_skipped_when_its_run_is_cancelled_meanwhile(world: World) -> None:
+    desk, tries = desk_with_evaluator(world), []
 
     def fails(payload: dict[str, Any]) -> dict[str, Any]:
         tries.append(payload["question"])
@@ -203,8 +207,8 @@ def test_an_event_that_waits_for_its_next_try_is_skipped_when_its_run_is_cancell
 
 
 @pytest.mark.parametrize(("age_ms", "is_looked_up"), [(0, False), (999, False), (1_000, True), (-3_600_000, True)])
-def test_only_an_event_that_has_waited_is_looked_up(age_ms: int, is_looked_up: bool) -> None:
-    desk = desk_with_evaluator()
+def test_only_an_event_that_has_waited_is_looked_up(world: World, age_ms: int, is_looked_up: bool) -> None:
+    desk = desk_with_evaluator(world)
     desk.start("wf-1")
     (event, _) = desk.deployment.events(ASK)
     desk.deployment.client.cancel("wf-1")

@@ -27,10 +27,6 @@ def reason_of_only(desk: Desk, topic: str) -> tuple[str, str]:
     return headers["afl_dlq_reason"].decode(), headers["afl_dlq_error"].decode()
 
 
-def kinds(desk: Desk, workflow_id: str = "wf-1") -> list[str]:
-    return [milestone.kind for milestone in desk.deployment.milestones(workflow_id)]
-
-
 def test_applied_moves_the_step_on_and_what_waited_for_it(desk: Desk) -> None:
     desk.start()
 
@@ -83,7 +79,7 @@ def test_applied_cancellations_end_the_workflow_at_once(desk: Desk) -> None:
     desk.send(CancelWorkflow(workflow_id="wf-1", reason="enough"))
 
     assert desk.deployment.workflow("wf-1").status == CANCELLED
-    assert kinds(desk) == ["workflow.started", "workflow.cancelled"]
+    assert desk.told() == ["workflow.started", "workflow.cancelled"]
 
 
 def test_duplicate_answers_do_nothing_the_first_one_wins(desk: Desk) -> None:
@@ -99,7 +95,7 @@ def test_duplicate_answers_do_nothing_the_first_one_wins(desk: Desk) -> None:
     assert desk.step(FIRST).returns == {"answer": THIRD}
     assert desk.deployment.workflow("wf-1").revision == before
     assert desk.deployment.outcomes() == {"applied": 2, "duplicate": 3}
-    assert kinds(desk) == ["workflow.started"]
+    assert desk.told() == ["workflow.started"]
     assert desk.deployment.dead_letters(desk.deployment.topology.control()) == []
 
 
@@ -118,7 +114,7 @@ def test_superseded_answers_are_recorded_and_the_current_attempt_goes_on_waiting
 
     desk.answer(step.id, "of the first attempt", attempt=1)
     assert desk.step(SECOND).state == StepState.EVENT_TRANSMIT
-    assert kinds(desk) == ["workflow.started", "answer.superseded"]
+    assert desk.told() == ["workflow.started", "answer.superseded"]
 
     desk.answer(step.id, "of the second", event_id=f"{step.id}#2")
     assert desk.step(SECOND).returns == {"answer": "of the second"}
@@ -134,7 +130,7 @@ def test_late_answers_are_recorded(desk: Desk) -> None:
     desk.send(CancelWorkflow(workflow_id="wf-1"))
 
     assert desk.step(FIRST).returns == {}
-    assert kinds(desk) == ["workflow.started", "workflow.cancelled", "answer.late"]
+    assert desk.told() == ["workflow.started", "workflow.cancelled", "answer.late"]
     assert desk.deployment.outcomes() == {"applied": 2, "late": 2}
 
 

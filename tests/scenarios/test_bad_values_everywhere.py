@@ -24,7 +24,7 @@ from tests.scenarios.command_lines import CommandLine
 from tests.unit.runtime.sdk.workshop import Workshop
 from tests.unit.stream import agent_bench
 from tests.worlds.deployment import Deployment
-from tests.worlds.world import embedded
+from tests.worlds.world import World
 
 PROGRAM = """
 namespace shop {
@@ -183,16 +183,16 @@ def test_what_a_handler_tells_meanwhile_is_refused_where_it_tells_it(bad: BadVal
 
 
 @pytest.fixture
-def deployment() -> Deployment:
-    made = embedded(None, PROGRAM)
+def deployment(world: World) -> Deployment:
+    made = world.deployment(PROGRAM)
     made.evaluator()
     made.settle()
     return made
 
 
 @every_value
-def test_a_client_refuses_before_it_produces(bad: BadValue) -> None:
-    deployment = embedded(None, PROGRAM)
+def test_a_client_refuses_before_it_produces(world: World, bad: BadValue) -> None:
+    deployment = world.deployment(PROGRAM)
     sends: list[tuple[str, Callable[[], object]]] = [
         ("inputs.order", lambda: deployment.client.start("shop.Buy", {"order": within(bad)}, workflow_id="w")),
         ("result.receipt", lambda: deployment.client.continue_step("w:0f", {"receipt": within(bad)})),

@@ -17,7 +17,7 @@ from afl_stream.wire.messages import StepContinue
 from tests.random_programs.answers import Answers
 from tests.random_programs.generator import RandomProgram, generate
 from tests.worlds.deployment import START_MS
-from tests.worlds.world import embedded
+from tests.worlds.world import World
 
 _SEEDS = 60
 _AT_ONCE = 15
@@ -49,8 +49,8 @@ class OneCommitAnIteration:
 
 @pytest.mark.parametrize("batch_records", [1, 500])
 @pytest.mark.parametrize("first", range(0, _SEEDS, _AT_ONCE))
-def test_the_loop_and_the_evaluator_agree_on_every_step(first: int, batch_records: int) -> None:
-    deployment = embedded(None, evaluator=EvaluatorSettings(batch_records=batch_records))
+def test_the_loop_and_the_evaluator_agree_on_every_step(world: World, first: int, batch_records: int) -> None:
+    deployment = world.deployment(evaluator=EvaluatorSettings(batch_records=batch_records))
     deployment.evaluator()
     deployment.settle()
     for seed in range(first, first + _AT_ONCE):

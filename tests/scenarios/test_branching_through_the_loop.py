@@ -15,7 +15,7 @@ from afl_stream.settings.config import EvaluatorSettings
 from afl_stream.wire.messages import FailureReason, StepContinue, StepFailed
 from tests.unit.runtime.engine.nested_programs import branching_program
 from tests.worlds.deployment import START_MS, Deployment
-from tests.worlds.world import embedded
+from tests.worlds.world import World
 
 _SEEDS = range(18)
 
@@ -77,8 +77,8 @@ def assert_the_loop_agrees(deployment: Deployment, tree: Node, seed: int) -> Non
 
 
 @pytest.mark.parametrize("batch_records", [1, 500])
-def test_the_loop_and_the_evaluator_agree_on_every_step(batch_records: int) -> None:
-    deployment = embedded(None, evaluator=EvaluatorSettings(batch_records=batch_records))
+def test_the_loop_and_the_evaluator_agree_on_every_step(world: World, batch_records: int) -> None:
+    deployment = world.deployment(evaluator=EvaluatorSettings(batch_records=batch_records))
     deployment.evaluator()
     deployment.settle()
     for seed in _SEEDS:
@@ -101,8 +101,8 @@ class Raises(TelemetrySink):
 
 
 @pytest.mark.parametrize("sink", [None, Raises(), OpenTelemetrySink()], ids=["in memory", "raises", "opentelemetry"])
-def test_the_loop_stores_the_same_whatever_watches_it(sink: TelemetrySink | None) -> None:
-    deployment = embedded(None, telemetry=Telemetry(sink=sink))
+def test_the_loop_stores_the_same_whatever_watches_it(world: World, sink: TelemetrySink | None) -> None:
+    deployment = world.deployment(telemetry=Telemetry(sink=sink))
     deployment.evaluator()
     deployment.settle()
     for seed in _SEEDS[::4]:

@@ -22,14 +22,14 @@ from tests.scenarios.handlers import counting
 from tests.scenarios.test_orphaned_outbox import leave_in_a_lane_of_its_own
 from tests.worlds.chain import CHAIN, start_chain
 from tests.worlds.desk import ASK, DESK, FIRST, THIRD, Desk, step_id_of
-from tests.worlds.world import embedded
+from tests.worlds.world import World
 
 HOUR_MS = 3_600_000
 LEASE_MS = 9_000
 
 
-def test_orphaned_outbox_rows_are_published() -> None:
-    deployment = embedded(None, DESK)
+def test_orphaned_outbox_rows_are_published(world: World) -> None:
+    deployment = world.deployment(DESK)
     leave_in_a_lane_of_its_own(deployment)
     deployment.evaluator()
     deployment.settle()
@@ -42,8 +42,8 @@ def test_orphaned_outbox_rows_are_published() -> None:
     assert deployment.store.outbox() == []
 
 
-def test_a_sweep_lock_whose_holder_died_holds_up_nobody() -> None:
-    deployment = embedded(None, DESK)
+def test_a_sweep_lock_whose_holder_died_holds_up_nobody(world: World) -> None:
+    deployment = world.deployment(DESK)
     leave_in_a_lane_of_its_own(deployment)
     assert deployment.store.acquire_lock("outbox-sweep", 10_000)
     deployment.clock.set_back(HOUR_MS)
@@ -54,8 +54,8 @@ def test_a_sweep_lock_whose_holder_died_holds_up_nobody() -> None:
     assert deployment.store.outbox() == []
 
 
-def test_a_parked_answer_is_judged_within_a_second() -> None:
-    desk = Desk(embedded(None, DESK))
+def test_a_parked_answer_is_judged_within_a_second(world: World) -> None:
+    desk = Desk(world.deployment(DESK))
     desk.start()
     desk.answer(step_id_of(THIRD, "wf-1"), "known before it was asked")
     desk.deployment.clock.set_back(HOUR_MS)
@@ -67,8 +67,8 @@ def test_a_parked_answer_is_judged_within_a_second() -> None:
     assert desk.step(THIRD).returns == {"answer": "known before it was asked"}
 
 
-def test_an_evaluator_goes_on_with_what_a_poller_has_answered() -> None:
-    deployment = embedded(None, DESK, dispatch=DispatchSettings(task_facets=ASK))
+def test_an_evaluator_goes_on_with_what_a_poller_has_answered(world: World) -> None:
+    deployment = world.deployment(DESK, dispatch=DispatchSettings(task_facets=ASK))
     desk = Desk(deployment)
     desk.start()
     poller = AgentPoller(deployment.store, Evaluator(deployment.store, clock=deployment.clock), clock=deployment.clock)
@@ -97,9 +97,9 @@ class SetBackAtEachLook(ManualClock):
         return super().monotonic_s()
 
 
-def test_a_workflow_yields_its_turn_when_its_time_is_over() -> None:
+def test_a_workflow_yields_its_turn_when_its_time_is_over(world: World) -> None:
     settings = EvaluatorSettings(workflow_budget_ms=20, batch_ms=20, workflow_budget_steps=1_000_000)
-    deployment = embedded(None, CHAIN, evaluator=settings)
+    deployment = world.deployment(CHAIN, evaluator=settings)
     deployment.clock = SetBackAtEachLook(deployment.clock.now_ms())
     evaluator = deployment.evaluator()
     start_chain(deployment, "long")
@@ -111,7 +111,7 @@ def test_a_workflow_yields_its_turn_when_its_time_is_over() -> None:
     assert evaluator.store.runnable_workflows() == ["long"]
 
 
-class Shop:
+class WaitingTask:
     """A store of tasks with a run that waits for one answer, by a clock of the test's own."""
 
     def __init__(self) -> None:
@@ -136,70 +136,70 @@ class Shop:
         return task.state
 
 
-def polled_for(shop: Shop, poller: AgentPoller, duration_ms: int) -> int:
+def polled_for(waiting: WaitingTask, poller: AgentPoller, duration_ms: int) -> int:
     """Poll every second for so long; how many tasks were done."""
     done = 0
     for _ in range(duration_ms // 1_000):
-        shop.clock.advance(1_000)
+        waiting.clock.advance(1_000)
         done += poller.poll_once()
     return done
 
 
 @pytest.mark.parametrize("renewed_for_ms", [0, 2 * HOUR_MS])
 def test_the_task_of_an_owner_that_died_is_taken_over(renewed_for_ms: int) -> None:
-    shop = Shop()
-    assert shop.store.claim_task(["docs.Count"], owner="dead", lease_ms=LEASE_MS)
-    shop.clock.advance(renewed_for_ms)
-    shop.store.renew_leases([shop.task_id], "dead", LEASE_MS)
-    poller = shop.poller()
-    assert polled_for(shop, poller, 3_000) == 0
-    shop.clock.set_back(HOUR_MS)
+    waiting = WaitingTask()
+    assert waiting.store.claim_task(["docs.Count"], owner="dead", lease_ms=LEASE_MS)
+    waiting.clock.advance(renewed_for_ms)
+    waiting.store.renew_leases([waiting.task_id], "dead", LEASE_MS)
+    poller = waiting.poller()
+    assert polled_for(waiting, poller, 3_000) == 0
+    waiting.clock.set_back(HOUR_MS)
 
     # Of a lease that was renewed for long nobody can tell how long it was: it may be one of poll_once.
     patience_ms = 3 * LEASE_MS if not renewed_for_ms else POLL_ONCE_LEASE_MS + CLOCK_TOLERANCE_MS
 
-    assert polled_for(shop, poller, patience_ms - 5_000) == 0
-    assert polled_for(shop, poller, 10_000) == 1
-    assert shop.state() == TaskState.COMPLETED
+    assert polled_for(waiting, poller, patience_ms - 5_000) == 0
+    assert polled_for(waiting, poller, 10_000) == 1
+    assert waiting.state() == TaskState.COMPLETED
 
 
 def test_the_task_of_an_owner_that_lives_stays_its_own() -> None:
-    shop = Shop()
-    assert shop.store.claim_task(["docs.Count"], owner="alive", lease_ms=LEASE_MS)
-    shop.clock.set_back(HOUR_MS)
-    poller = shop.poller()
+    waiting = WaitingTask()
+    assert waiting.store.claim_task(["docs.Count"], owner="alive", lease_ms=LEASE_MS)
+    waiting.clock.set_back(HOUR_MS)
+    poller = waiting.poller()
 
     for _ in range(100):
-        shop.store.renew_leases([shop.task_id], "alive", LEASE_MS)
-        assert polled_for(shop, poller, 3_000) == 0
+        waiting.store.renew_leases([waiting.task_id], "alive", LEASE_MS)
+        assert polled_for(waiting, poller, 3_000) == 0
 
-    assert shop.state() == TaskState.RUNNING
+    assert waiting.state() == TaskState.RUNNING
 
 
 def test_a_poller_goes_on_with_a_workflow_that_its_owner_left() -> None:
-    shop = Shop()
-    (step,) = [step for step in shop.store.load_steps("run") if step.attempt]
-    shop.evaluator.continue_step(step.id, {"count": 7})
-    shop.clock.set_back(HOUR_MS)
+    waiting = WaitingTask()
+    (step,) = [step for step in waiting.store.load_steps("run") if step.attempt]
+    waiting.evaluator.continue_step(step.id, {"count": 7})
+    waiting.clock.set_back(HOUR_MS)
 
-    polled_for(shop, shop.poller(), LEASE_MS + 1_000)
+    polled_for(waiting, waiting.poller(), LEASE_MS + 1_000)
 
-    row = shop.store.load_workflow("run")
+    row = waiting.store.load_workflow("run")
     assert row is not None
     assert row.status == COMPLETED
 
 
 def test_registrations_are_read_again() -> None:
-    shop = Shop()
+    waiting = WaitingTask()
     runner = RegistryRunner(
-        shop.store, shop.evaluator, RegistryRunnerConfig(registry_refresh_interval_ms=30_000), clock=shop.clock
+        waiting.store, waiting.evaluator, RegistryRunnerConfig(registry_refresh_interval_ms=30_000), clock=waiting.clock
     )
     assert runner.registered_names() == []
     uri = Path(counting.__file__).as_uri()
-    shop.store.save_handler_registration(HandlerRegistration("docs.Count", uri))
-    shop.clock.set_back(HOUR_MS)
+    waiting.store.save_handler_registration(HandlerRegistration("docs.Count", uri))
+    waiting.clock.set_back(HOUR_MS)
 
-    shop.clock.advance(29_000)
+    waiting.clock.advance(29_000)
     assert runner.registered_names() == []
-    shop.clock.advance(1_000)
+    waiting.clock.advance(1_000)
     assert runner.registered_names() == ["docs.Count"]

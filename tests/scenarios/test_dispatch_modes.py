@@ -21,7 +21,7 @@ from afl_stream.embedded.transport import Crash, Faults
 from afl_stream.errors import ConfigError
 from afl_stream.settings.config import DispatchSettings, StreamConfig
 from afl_stream.wire.messages import StepContinue
-from tests.worlds.world import embedded
+from tests.worlds.world import World
 
 SHOP = """
 namespace shop {
@@ -70,11 +70,11 @@ class Work:
         return {"parcel": f"{payload['order']}: {payload['by']}"}
 
 
-class Desk:
-    """A deployment of mixed modes with an evaluator, an agent, and pollers of its store."""
+class Checkout:
+    """A deployment of mixed modes with an evaluator, an agent, and pollers of its store: each has its part."""
 
-    def __init__(self, directory: Path | None, dispatch: DispatchSettings = MIXED, **settings: Any) -> None:
-        self.deployment = embedded(directory, SHOP, dispatch=dispatch, **settings)
+    def __init__(self, world: World, dispatch: DispatchSettings = MIXED, control_partitions: int = 2) -> None:
+        self.deployment = world.deployment(SHOP, dispatch=dispatch, control_partitions=control_partitions)
         self.work = Work()
 
     def agent(self, faults: Faults | None = None) -> None:
@@ -110,197 +110,203 @@ class Desk:
             assert [(task.name, task.state) for task in self.tasks(run)] == [(APPROVE, TaskState.COMPLETED)]
         assert len({event.id for event in self.deployment.events(PAY)}) == len(runs)
         assert len({event.id for event in self.deployment.events(SHIP)}) == len(runs)
-        assert self.deployment.topology.facet(APPROVE) not in self.deployment.broker.topics()
+        assert self.deployment.topology.facet(APPROVE) not in self.deployment.transport.admin().topic_names()
 
 
-def test_each_facet_goes_its_way_through_one_workflow(tmp_path: Path) -> None:
-    desk = Desk(tmp_path)
-    desk.deployment.evaluator()
-    desk.agent()
-    poller = desk.poller()
-    runs = desk.start(4)
-    desk.deployment.settle()
+def test_each_facet_goes_its_way_through_one_workflow(world: World) -> None:
+    checkout = Checkout(world)
+    checkout.deployment.evaluator()
+    checkout.agent()
+    poller = checkout.poller()
+    runs = checkout.start(4)
+    checkout.deployment.settle()
 
     assert poller.poll_once() == 3
     assert poller.poll_once() == 1
-    desk.notice()
+    checkout.notice()
 
-    desk.assert_done(runs)
-    assert set(desk.work.done.values()) == {1}
-    assert sum(desk.work.done.values()) == 12
+    checkout.assert_done(runs)
+    assert set(checkout.work.done.values()) == {1}
+    assert sum(checkout.work.done.values()) == 12
     # What a poller of the store resumed would have been tasks: it left that to the evaluator.
     assert poller.poll_once() == 0
 
 
-def test_facets_may_be_tasks_by_default_and_some_of_them_topics(tmp_path: Path) -> None:
-    desk = Desk(tmp_path, DispatchSettings(default="task", topic_facets="shop.Pay, shop.Ship"))
-    desk.deployment.evaluator()
-    desk.agent()
-    runs = desk.start(1)
-    desk.deployment.settle()
-    desk.poller().poll_once()
-    desk.notice()
+def test_facets_may_be_tasks_by_default_and_some_of_them_topics(world: World) -> None:
+    checkout = Checkout(world, DispatchSettings(default="task", topic_facets="shop.Pay, shop.Ship"))
+    checkout.deployment.evaluator()
+    checkout.agent()
+    runs = checkout.start(1)
+    checkout.deployment.settle()
+    checkout.poller().poll_once()
+    checkout.notice()
 
-    desk.assert_done(runs)
+    checkout.assert_done(runs)
 
 
-def test_an_answer_by_topic_ends_the_task_of_a_facet_that_is_one(tmp_path: Path) -> None:
-    desk = Desk(tmp_path)
-    desk.deployment.evaluator()
-    desk.agent()
-    (run,) = desk.start(1)
-    desk.deployment.settle()
-    (task,) = desk.tasks(run)
+def test_an_answer_by_topic_ends_the_task_of_a_facet_that_is_one(world: World) -> None:
+    checkout = Checkout(world)
+    checkout.deployment.evaluator()
+    checkout.agent()
+    (run,) = checkout.start(1)
+    checkout.deployment.settle()
+    (task,) = checkout.tasks(run)
     assert task.state == TaskState.PENDING
 
-    desk.deployment.send(StepContinue(step_id=task.step_id, result={"by": "hand"}))
-    desk.deployment.settle()
+    checkout.deployment.send(StepContinue(step_id=task.step_id, result={"by": "hand"}))
+    checkout.deployment.settle()
 
-    assert desk.deployment.workflow(run).outputs == {"parcel": "0: hand"}
-    assert [task.state for task in desk.tasks(run)] == [TaskState.COMPLETED]
-    assert desk.poller().poll_once() == 0
+    assert checkout.deployment.workflow(run).outputs == {"parcel": "0: hand"}
+    assert [task.state for task in checkout.tasks(run)] == [TaskState.COMPLETED]
+    assert checkout.poller().poll_once() == 0
 
 
-def test_the_first_answer_wins_when_both_ways_are_taken(tmp_path: Path) -> None:
-    desk = Desk(tmp_path)
-    desk.deployment.evaluator()
-    desk.agent()
-    (run,) = desk.start(1)
-    desk.deployment.settle()
-    step_id = desk.deployment.step(run, APPROVE).id
+def test_the_first_answer_wins_when_both_ways_are_taken(world: World) -> None:
+    checkout = Checkout(world)
+    checkout.deployment.evaluator()
+    checkout.agent()
+    (run,) = checkout.start(1)
+    checkout.deployment.settle()
+    step_id = checkout.deployment.step(run, APPROVE).id
 
     # The poller's answer is stored, and the evaluator has not seen it yet: its memory is older than the store.
-    desk.poller().poll_once()
-    desk.deployment.send(StepContinue(step_id=step_id, result={"by": "hand"}))
-    desk.deployment.settle()
+    checkout.poller().poll_once()
+    checkout.deployment.send(StepContinue(step_id=step_id, result={"by": "hand"}))
+    checkout.deployment.settle()
 
-    assert desk.deployment.workflow(run).outputs == {"parcel": "0: r-0, approved"}
-    assert desk.deployment.outcomes()["duplicate"] == 1
-
-
-def test_a_cancelled_run_leaves_no_task_to_do(tmp_path: Path) -> None:
-    desk = Desk(tmp_path)
-    desk.deployment.evaluator()
-    (run,) = desk.start(1, "shop.Ask")
-    desk.deployment.settle()
-
-    desk.deployment.client.cancel(run, "enough")
-    desk.deployment.settle()
-
-    assert [task.state for task in desk.tasks(run)] == [TaskState.CANCELED]
-    assert desk.poller().poll_once() == 0
+    assert checkout.deployment.workflow(run).outputs == {"parcel": "0: r-0, approved"}
+    assert checkout.deployment.outcomes()["duplicate"] == 1
 
 
-def test_a_failed_task_fails_its_run(tmp_path: Path) -> None:
-    desk = Desk(tmp_path)
-    desk.deployment.evaluator()
-    poller = desk.poller()
+def test_a_cancelled_run_leaves_no_task_to_do(world: World) -> None:
+    checkout = Checkout(world)
+    checkout.deployment.evaluator()
+    (run,) = checkout.start(1, "shop.Ask")
+    checkout.deployment.settle()
+
+    checkout.deployment.client.cancel(run, "enough")
+    checkout.deployment.settle()
+
+    assert [task.state for task in checkout.tasks(run)] == [TaskState.CANCELED]
+    assert checkout.poller().poll_once() == 0
+
+
+def test_a_failed_task_fails_its_run(world: World) -> None:
+    checkout = Checkout(world)
+    checkout.deployment.evaluator()
+    poller = checkout.poller()
 
     def refuse(payload: dict[str, Any]) -> dict[str, Any]:
         raise PermissionError("nobody may")
 
     poller.register(APPROVE, refuse)
-    (run,) = desk.start(1, "shop.Ask")
-    desk.deployment.settle()
+    (run,) = checkout.start(1, "shop.Ask")
+    checkout.deployment.settle()
     poller.poll_once()
-    desk.notice()
+    checkout.notice()
 
-    row = desk.deployment.workflow(run)
+    row = checkout.deployment.workflow(run)
     assert row.status == "ERROR"
     assert row.error is not None
     assert (row.error.type, row.error.message) == ("PermissionError", "nobody may")
-    assert [milestone.kind for milestone in desk.deployment.milestones(run)] == ["workflow.started", "workflow.error"]
+    assert [milestone.kind for milestone in checkout.deployment.milestones(run)] == [
+        "workflow.started",
+        "workflow.error",
+    ]
 
 
-def test_a_direct_resume_of_a_deployments_run_writes_nothing_and_says_how_it_stands(tmp_path: Path) -> None:
-    desk = Desk(tmp_path)
-    desk.deployment.evaluator()
-    desk.agent()
-    (run,) = desk.start(1)
-    desk.deployment.settle()
-    desk.poller().poll_once()
-    direct = DirectEvaluator(desk.deployment.store, clock=desk.deployment.clock)
-    before = desk.deployment.workflow(run)
+def test_a_direct_resume_of_a_deployments_run_writes_nothing_and_says_how_it_stands(world: World) -> None:
+    checkout = Checkout(world)
+    checkout.deployment.evaluator()
+    checkout.agent()
+    (run,) = checkout.start(1)
+    checkout.deployment.settle()
+    checkout.poller().poll_once()
+    direct = DirectEvaluator(checkout.deployment.store, clock=checkout.deployment.clock)
+    before = checkout.deployment.workflow(run)
 
     found = direct.resume(run)
 
     assert (found.success, found.status) == (True, "PAUSED")
-    assert desk.deployment.workflow(run) == before
-    assert len(desk.tasks(run)) == 1
-    desk.notice()
+    assert checkout.deployment.workflow(run) == before
+    assert len(checkout.tasks(run)) == 1
+    checkout.notice()
     assert direct.resume(run).outputs == {"parcel": "0: r-0, approved"}
 
 
-def test_a_direct_answer_to_a_topic_facet_is_gone_on_with_by_the_evaluator(tmp_path: Path) -> None:
-    desk = Desk(tmp_path)
-    desk.deployment.evaluator()
-    (run,) = desk.start(1)
-    desk.deployment.settle()
-    direct = DirectEvaluator(desk.deployment.store, clock=desk.deployment.clock)
+def test_a_direct_answer_to_a_topic_facet_is_gone_on_with_by_the_evaluator(world: World) -> None:
+    checkout = Checkout(world)
+    checkout.deployment.evaluator()
+    (run,) = checkout.start(1)
+    checkout.deployment.settle()
+    direct = DirectEvaluator(checkout.deployment.store, clock=checkout.deployment.clock)
 
-    direct.continue_step(desk.deployment.step(run, PAY).id, {"receipt": "by hand"})
+    direct.continue_step(checkout.deployment.step(run, PAY).id, {"receipt": "by hand"})
     direct.resume(run)
-    desk.notice()
+    checkout.notice()
 
-    assert [(task.name, dict(task.data or {})) for task in desk.tasks(run)] == [(APPROVE, {"receipt": "by hand"})]
+    assert [(task.name, dict(task.data or {})) for task in checkout.tasks(run)] == [(APPROVE, {"receipt": "by hand"})]
 
 
-def test_a_deployments_run_is_not_ended_behind_its_back(tmp_path: Path) -> None:
-    desk = Desk(tmp_path)
-    desk.deployment.evaluator()
-    (run,) = desk.start(1, "shop.Ask")
-    desk.deployment.settle()
-    direct = DirectEvaluator(desk.deployment.store, clock=desk.deployment.clock)
+def test_a_deployments_run_is_not_ended_behind_its_back(world: World) -> None:
+    checkout = Checkout(world)
+    checkout.deployment.evaluator()
+    (run,) = checkout.start(1, "shop.Ask")
+    checkout.deployment.settle()
+    direct = DirectEvaluator(checkout.deployment.store, clock=checkout.deployment.clock)
 
     with pytest.raises(RunByDeployment, match=f"afl-stream cancel {run}"):
         direct.cancel(run)
 
-    assert desk.deployment.workflow(run).status == "PAUSED"
+    assert checkout.deployment.workflow(run).status == "PAUSED"
 
 
-def test_a_run_that_was_started_on_the_store_stays_one_of_tasks(tmp_path: Path) -> None:
-    desk = Desk(tmp_path)
-    desk.deployment.evaluator()
-    direct = DirectEvaluator(desk.deployment.store, clock=desk.deployment.clock)
-    direct.execute("shop.Checkout", {"order": 1}, desk.deployment.programs[0], workflow_id="direct")
-    step_id = desk.deployment.step("direct", PAY).id
+def test_a_run_that_was_started_on_the_store_stays_one_of_tasks(world: World) -> None:
+    checkout = Checkout(world)
+    checkout.deployment.evaluator()
+    direct = DirectEvaluator(checkout.deployment.store, clock=checkout.deployment.clock)
+    direct.execute("shop.Checkout", {"order": 1}, checkout.deployment.programs[0], workflow_id="direct")
+    step_id = checkout.deployment.step("direct", PAY).id
 
     # Somebody answers it by topic, so that it is the evaluator that goes on with it.
-    desk.deployment.send(StepContinue(step_id=step_id, result={"receipt": "r"}))
-    desk.deployment.settle()
+    checkout.deployment.send(StepContinue(step_id=step_id, result={"receipt": "r"}))
+    checkout.deployment.settle()
 
-    assert [(task.name, task.state) for task in desk.tasks("direct")] == [
+    assert [(task.name, task.state) for task in checkout.tasks("direct")] == [
         (PAY, TaskState.COMPLETED),
         (APPROVE, TaskState.PENDING),
     ]
-    assert desk.deployment.events(PAY) == []
+    assert checkout.deployment.events(PAY) == []
 
 
-def test_a_registry_runner_does_the_tasks_of_a_deployment_too(tmp_path: Path) -> None:
-    desk = Desk(tmp_path)
-    desk.deployment.evaluator()
-    desk.agent()
+def test_a_registry_runner_does_the_tasks_of_a_deployment_too(world: World, tmp_path: Path) -> None:
+    checkout = Checkout(world)
+    checkout.deployment.evaluator()
+    checkout.agent()
     module = tmp_path / "approving.py"
     module.write_text("def handle(payload): return {'by': payload['receipt'] + ', approved'}")
-    store = desk.deployment.open_store(Faults())
+    store = checkout.deployment.open_store(Faults())
     runner = RegistryRunner(
-        store, DirectEvaluator(store, clock=desk.deployment.clock), RegistryRunnerConfig(), clock=desk.deployment.clock
+        store,
+        DirectEvaluator(store, clock=checkout.deployment.clock),
+        RegistryRunnerConfig(),
+        clock=checkout.deployment.clock,
     )
     runner.register_handler(APPROVE, module.as_uri())
-    runs = desk.start(2)
-    desk.deployment.settle()
+    runs = checkout.start(2)
+    checkout.deployment.settle()
     assert runner.poll_once() == 2
-    desk.notice()
+    checkout.notice()
 
-    desk.assert_done(runs)
+    checkout.assert_done(runs)
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_crashes_and_copies_do_no_event_twice(seed: int, tmp_path: Path) -> None:
+def test_crashes_and_copies_do_no_event_twice(seed: int, world: World) -> None:
     """Evaluators, agents and pollers die at drawn points, answers come twice: every run ends as it should."""
     draw = Random(seed)
-    desk = Desk(tmp_path, control_partitions=2)
-    runs = desk.start(8)
+    checkout = Checkout(world, control_partitions=2)
+    runs = checkout.start(8)
     deaths = 0
     for _ in range(6):
         evaluator_faults, agent_faults, poller_faults = Faults(), Faults(), Faults()
@@ -316,46 +322,45 @@ def test_crashes_and_copies_do_no_event_twice(seed: int, tmp_path: Path) -> None
         ])  # fmt: skip
         chosen[0].fail_at(chosen[1], passes=draw.randrange(4))
         try:
-            desk.deployment.evaluator(evaluator_faults)
-            desk.deployment.evaluator()
-            desk.agent(agent_faults)
-            poller = desk.poller(poller_faults.probe)
+            checkout.deployment.evaluator(evaluator_faults)
+            checkout.deployment.evaluator()
+            checkout.agent(agent_faults)
+            poller = checkout.poller(poller_faults.probe)
             for _ in range(draw.randrange(2, 8)):
-                desk.deployment.round()
+                checkout.deployment.round()
                 poller.poll_once()
-                send_a_copy(desk, draw)
-                desk.deployment.clock.advance(NOTICED_MS)
+                send_a_copy(checkout, draw)
+                checkout.deployment.clock.advance(NOTICED_MS)
         except Crash:
             deaths += 1
-        desk.deployment.crash_and_restart()
+        checkout.deployment.crash_and_restart()
         # The leases of whoever died run out.
-        desk.deployment.clock.advance(3_600_000)
+        checkout.deployment.clock.advance(3_600_000)
 
-    desk.deployment.evaluator()
-    desk.agent()
-    poller = desk.poller()
+    checkout.deployment.evaluator()
+    checkout.agent()
+    poller = checkout.poller()
     for _ in range(6):
-        desk.deployment.settle()
+        checkout.deployment.settle()
         while poller.poll_once():
             pass
-        desk.notice()
+        checkout.notice()
 
-    desk.assert_done(runs)
+    checkout.assert_done(runs)
     for run in runs:
-        assert all(step.attempt <= 1 for step in desk.deployment.steps(run))
+        assert all(step.attempt <= 1 for step in checkout.deployment.steps(run))
     # A handler runs again only because its process died before its answer was stored.
-    assert sum(desk.work.done.values()) <= 3 * len(runs) + 4 * (deaths + 6)
-    desk.deployment.crash()
+    assert sum(checkout.work.done.values()) <= 3 * len(runs) + 4 * (deaths + 6)
 
 
-def send_a_copy(desk: Desk, draw: Random) -> None:
+def send_a_copy(checkout: Checkout, draw: Random) -> None:
     """Answer a step that has its answer once more, with something else."""
     run = draw.choice(["run-0", "run-1", "run-2"])
-    if desk.deployment.store.load_workflow(run) is None:
+    if checkout.deployment.store.load_workflow(run) is None:
         return
-    answered = [step for step in desk.deployment.steps(run) if step.event_state == "event.Completed"]
+    answered = [step for step in checkout.deployment.steps(run) if step.event_state == "event.Completed"]
     for step in answered[:1]:
-        desk.deployment.send(StepContinue(step_id=step.id, result={"receipt": "a copy"}))
+        checkout.deployment.send(StepContinue(step_id=step.id, result={"receipt": "a copy"}))
 
 
 @pytest.mark.parametrize(
@@ -366,10 +371,10 @@ def test_settings_that_say_it_twice_are_refused(settings: dict[str, str]) -> Non
         StreamConfig(dispatch=DispatchSettings(**settings))
 
 
-def test_an_agent_leaves_the_facets_that_are_tasks_to_pollers(tmp_path: Path) -> None:
-    desk = Desk(tmp_path)
-    desk.deployment.worker({PAY: desk.work.pay, APPROVE: desk.work.approve}).join()
-    lost = desk.deployment.worker({APPROVE: desk.work.approve})
+def test_an_agent_leaves_the_facets_that_are_tasks_to_pollers(world: World) -> None:
+    checkout = Checkout(world)
+    checkout.deployment.worker({PAY: checkout.work.pay, APPROVE: checkout.work.approve}).join()
+    lost = checkout.deployment.worker({APPROVE: checkout.work.approve})
 
     with pytest.raises(NoHandlers, match=r"events of shop\.Approve are tasks in this deployment"):
         lost.join()

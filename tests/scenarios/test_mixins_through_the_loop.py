@@ -20,7 +20,7 @@ from afl_stream.wire.messages import StepContinue
 from tests.scenarios import test_branching_through_the_loop as branching
 from tests.unit.runtime.engine.mixed_programs import mixed_program
 from tests.worlds.deployment import START_MS
-from tests.worlds.world import embedded
+from tests.worlds.world import World
 
 PROGRAM = """
 namespace land {
@@ -81,8 +81,8 @@ def documents(steps: list[StepDocument]) -> list[StepDocument]:
 
 
 @pytest.mark.parametrize("batch_records", [1, 500])
-def test_the_loop_and_the_evaluator_agree_on_every_step(batch_records: int) -> None:
-    deployment = embedded(None, evaluator=EvaluatorSettings(batch_records=batch_records))
+def test_the_loop_and_the_evaluator_agree_on_every_step(world: World, batch_records: int) -> None:
+    deployment = world.deployment(evaluator=EvaluatorSettings(batch_records=batch_records))
     deployment.evaluator()
     program = compiled()
     deployment.client.apply_topics([program])
@@ -103,8 +103,8 @@ def test_the_loop_and_the_evaluator_agree_on_every_step(batch_records: int) -> N
         assert documents(deployment.steps(workflow_id)) == documents(steps), f"seed {seed}"
 
 
-def test_events_carry_attributes_of_mixins_references_to_steps_and_a_deadline() -> None:
-    deployment = embedded(None)
+def test_events_carry_attributes_of_mixins_references_to_steps_and_a_deadline(world: World) -> None:
+    deployment = world.deployment()
     deployment.evaluator()
     program = compiled()
     deployment.client.apply_topics([program])
@@ -145,8 +145,8 @@ def test_telemetry_changes_nothing_that_is_stored() -> None:
         assert branching.play(tree, seed, Telemetry()) == branching.play(tree, seed), f"seed {seed}"
 
 
-def test_random_programs_of_mixins_leave_the_same_steps_behind_in_the_loop() -> None:
-    deployment = embedded(None)
+def test_random_programs_of_mixins_leave_the_same_steps_behind_in_the_loop(world: World) -> None:
+    deployment = world.deployment()
     deployment.evaluator()
     deployment.settle()
     for seed in range(20):

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from afl.engine.execution.generations import current_steps
-from afl.engine.model.store import CANCELLED, COMPLETED, ERROR, PAUSED, StepDocument
-from afl.engine.states import EventState, StepState
+from afl.engine.states import EventState
+from afl.stores.public.persistence import CANCELLED, COMPLETED, ERROR, PAUSED
 from afl_stream.embedded.transport import Crash
 from afl_stream.wire.messages import (
     FailureReason,
@@ -21,63 +20,25 @@ from afl_stream.wire.messages import (
     StepContinue,
     StepFailed,
 )
-from tests.record_headers import headers_of
 from tests.worlds.deployment import unique_ids
 from tests.worlds.desk import ASK, DESK, FIRST, SECOND, THIRD, Desk
 from tests.worlds.world import World
 from tests.worlds.worlds import KAFKA, MONGO, SQLITE, STANDALONE_MONGO, Crashing, with_values
 
 
-class Operator(Desk):
-    """A desk at which what counts is looked at, and commands are given."""
-
-    def steps(self) -> list[StepDocument]:
-        row = self.deployment.workflow("wf-1")
-        return list(current_steps(self.deployment.steps("wf-1"), row.execution))
-
-    def step(self, question: str, workflow_id: str = "wf-1") -> StepDocument:
-        (found,) = [step for step in self.steps() if step.params.get("question") == question]
-        return found
-
-    def command(self, message: Message) -> None:
-        self.put(message)
-        self.deployment.settle()
-
-    def put(self, message: Message) -> None:
-        topic = self.deployment.topology.commands()
-        self.deployment.put(topic, self.deployment.codec.encode(message, topic), key=b"wf-1")
-
-    def fail(self, question: str) -> None:
-        self.send(StepFailed(step_id=self.step(question).id, error=FailureReason(type="Busy", message="not today")))
-
-    def finish(self, workflow_id: str = "wf-1") -> None:
-        while waiting := [s for s in self.steps() if s.state == StepState.EVENT_TRANSMIT]:
-            for step in waiting:
-                self.answer(step.id, str(step.params["question"]))
-
-    def told(self) -> list[str]:
-        return [milestone.kind for milestone in self.deployment.milestones("wf-1")]
-
-    def letters(self) -> list[tuple[str, str]]:
-        """Why commands are dead letters: the reason, and the text for people."""
-        letters = self.deployment.dead_letters(self.deployment.topology.commands())
-        headers = [headers_of(letter) for letter in letters]
-        return [(found["afl_dlq_reason"].decode(), found["afl_dlq_error"].decode()) for found in headers]
-
-
 @pytest.fixture
-def desk(world: World) -> Operator:
-    return Operator(world.deployment(DESK))
+def desk(world: World) -> Desk:
+    return Desk(world.deployment(DESK))
 
 
-def test_a_retry_sends_the_event_again_and_the_run_ends_as_if_nothing_had_failed(desk: Operator) -> None:
+def test_a_retry_sends_the_event_again_and_the_run_ends_as_if_nothing_had_failed(desk: Desk) -> None:
     desk.start()
     desk.fail(FIRST)
     desk.answer(desk.step(SECOND).id, SECOND)
     assert desk.deployment.workflow("wf-1").status == ERROR
     step = desk.step(FIRST)
 
-    desk.command(RetryStep(workflow_id="wf-1", step_id=step.id, reason="the line is back"))
+    desk.send(RetryStep(workflow_id="wf-1", step_id=step.id, reason="the line is back"))
 
     assert desk.deployment.workflow("wf-1").status == PAUSED
     assert (desk.step(FIRST).attempt, desk.step(FIRST).event_state) == (2, EventState.CREATED)
@@ -91,27 +52,25 @@ def test_a_retry_sends_the_event_again_and_the_run_ends_as_if_nothing_had_failed
     assert [event.attempt for event in desk.deployment.events(ASK) if event.step_id == step.id] == [1, 2]
 
 
-def test_a_retry_without_a_step_does_all_that_failed_again_and_lets_a_cancelled_run_go_on(desk: Operator) -> None:
+def test_a_retry_without_a_step_does_all_that_failed_again_and_lets_a_cancelled_run_go_on(desk: Desk) -> None:
     desk.start()
-    desk.deployment.client.cancel("wf-1", "not now")
-    desk.deployment.settle()
+    desk.cancel("not now")
     assert desk.deployment.workflow("wf-1").status == CANCELLED
 
-    desk.deployment.client.retry("wf-1")
-    desk.deployment.settle()
+    desk.retry()
 
     assert {desk.step(question).attempt for question in (FIRST, SECOND)} == {2}
     desk.finish()
     assert desk.deployment.workflow("wf-1").status == COMPLETED
 
 
-def test_a_rerun_asks_for_what_depends_on_the_step_and_older_answers_are_superseded(desk: Operator) -> None:
+def test_a_rerun_asks_for_what_depends_on_the_step_and_older_answers_are_superseded(desk: Desk) -> None:
     desk.start()
     desk.answer(desk.step(FIRST).id, THIRD)
     old, other = desk.step(THIRD), desk.step(SECOND)
     first = desk.step(FIRST)
 
-    desk.command(RerunStep(workflow_id="wf-1", step_id=first.id))
+    desk.send(RerunStep(workflow_id="wf-1", step_id=first.id))
 
     assert desk.step(FIRST).id != first.id
     assert desk.step(FIRST).attempt == 2
@@ -126,14 +85,13 @@ def test_a_rerun_asks_for_what_depends_on_the_step_and_older_answers_are_superse
     assert (event.attempt, event.execution_id) == (2, "wf-1/2")
 
 
-def test_a_reset_begins_again_with_the_same_inputs(desk: Operator) -> None:
+def test_a_reset_begins_again_with_the_same_inputs(desk: Desk) -> None:
     desk.start()
     desk.answer(desk.step(FIRST).id, THIRD)
     desk.finish()
     assert desk.deployment.workflow("wf-1").status == COMPLETED
 
-    desk.deployment.client.reset("wf-1", reason="all of it")
-    desk.deployment.settle()
+    desk.reset("all of it")
 
     row = desk.deployment.workflow("wf-1")
     assert (row.status, row.execution, row.outputs) == (PAUSED, 2, None)
@@ -154,17 +112,17 @@ def commands(step_id: str, command_id: str | None) -> dict[str, Message]:
 
 @pytest.mark.parametrize("kind", ["retry", "rerun", "reset"])
 @pytest.mark.parametrize("together", [True, False])
-def test_the_same_command_twice_is_done_once(desk: Operator, kind: str, together: bool) -> None:
+def test_the_same_command_twice_is_done_once(desk: Desk, kind: str, together: bool) -> None:
     desk.start()
     desk.fail(FIRST)
     command = commands(desk.step(FIRST).id, "c-1")[kind]
 
-    desk.put(command)
+    desk.deployment.send(command)
     if not together:
         desk.deployment.settle()
         desk.fail(FIRST)
-    desk.command(command)
-    desk.command(command)
+    desk.send(command)
+    desk.send(command)
 
     row = desk.deployment.workflow("wf-1")
     assert row.execution == (1 if kind == "retry" else 2)
@@ -173,17 +131,17 @@ def test_the_same_command_twice_is_done_once(desk: Operator, kind: str, together
     assert desk.letters() == []
 
 
-def test_commands_without_an_id_are_carried_out_each_time(desk: Operator) -> None:
+def test_commands_without_an_id_are_carried_out_each_time(desk: Desk) -> None:
     desk.start()
 
     for _ in range(2):
-        desk.command(ResetWorkflow(workflow_id="wf-1"))
+        desk.send(ResetWorkflow(workflow_id="wf-1"))
 
     assert desk.deployment.workflow("wf-1").execution == 3
     assert desk.step(FIRST).attempt == 3
 
 
-def test_a_command_among_other_records_of_its_workflow_takes_its_place_in_their_order(desk: Operator) -> None:
+def test_a_command_among_other_records_of_its_workflow_takes_its_place_in_their_order(desk: Desk) -> None:
     desk.start()
     first, second = desk.step(FIRST).id, desk.step(SECOND).id
     control = desk.deployment.topology.control()
@@ -192,7 +150,7 @@ def test_a_command_among_other_records_of_its_workflow_takes_its_place_in_their_
         desk.deployment.put(control, desk.deployment.codec.encode(answer, control), key=b"wf-1")
     other = Desk.start(desk, "wf-2")
 
-    desk.command(RetryStep(workflow_id="wf-1"))
+    desk.send(RetryStep(workflow_id="wf-1"))
 
     assert desk.deployment.workflow(other).status == PAUSED
     assert (desk.step(FIRST).attempt, desk.step(FIRST).event_state) == (2, EventState.CREATED)
@@ -209,12 +167,12 @@ def test_a_command_among_other_records_of_its_workflow_takes_its_place_in_their_
     ],
 )
 def test_what_cannot_be_done_is_a_dead_letter_that_says_why_and_subscribers_are_told(
-    desk: Operator, command: Callable[[str], Any], reason: str, text: str
+    desk: Desk, command: Callable[[str], Any], reason: str, text: str
 ) -> None:
     desk.start()
     before = desk.deployment.workflow("wf-1")
 
-    desk.command(command(desk.step(FIRST).id))
+    desk.send(command(desk.step(FIRST).id))
 
     ((found, said),) = desk.letters()
     assert found == reason
@@ -226,7 +184,7 @@ def test_what_cannot_be_done_is_a_dead_letter_that_says_why_and_subscribers_are_
     assert desk.deployment.outcomes()["rejected"] == 1
 
 
-def test_commands_may_be_json_with_the_type_alone_to_tell_what_they_are(desk: Operator) -> None:
+def test_commands_may_be_json_with_the_type_alone_to_tell_what_they_are(desk: Desk) -> None:
     desk.start()
     desk.fail(FIRST)
     step = desk.step(FIRST).id
@@ -245,7 +203,7 @@ def test_commands_may_be_json_with_the_type_alone_to_tell_what_they_are(desk: Op
     assert (desk.deployment.workflow("wf-1").execution, desk.step(FIRST).attempt) == (3, 4)
 
 
-def test_a_step_of_another_workflow_makes_a_command_unreadable(desk: Operator) -> None:
+def test_a_step_of_another_workflow_makes_a_command_unreadable(desk: Desk) -> None:
     desk.start()
     topic = desk.deployment.topology.commands()
 
@@ -292,7 +250,7 @@ def test_a_crash_anywhere_on_a_commands_way_loses_nothing_and_has_one_effect(
     world: World, kind: str, crash: Crashing
 ) -> None:
     deployment = world.deployment(DESK)
-    desk = Operator(deployment)
+    desk = Desk(deployment)
     desk.start()
     desk.fail(FIRST)
     desk.answer(desk.step(SECOND).id, SECOND)
@@ -300,11 +258,11 @@ def test_a_crash_anywhere_on_a_commands_way_loses_nothing_and_has_one_effect(
     command = commands(desk.step(FIRST).id, None)[kind]
     desk.evaluator.faults.fail_at(crash.point, passes=crash.passes)
 
-    desk.put(command)
+    desk.deployment.send(command)
     with pytest.raises(Crash, match=crash.point):
         deployment.settle()
     deployment.crash_and_restart()
-    desk = Operator(deployment)
+    desk = Desk(deployment)
 
     row = deployment.workflow("wf-1")
     assert (row.status, row.execution) == (PAUSED, 1 if kind == "retry" else 2)

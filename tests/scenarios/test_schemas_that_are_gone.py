@@ -11,7 +11,7 @@ from tests.scenarios.other_writers import announcement_of, schema_of_another_wri
 from tests.worlds.deployment import START_MS, Deployment, program_of
 from tests.worlds.desk import DESK, FIRST, REPORT, SECOND, THIRD, Desk
 from tests.worlds.parties import Interruptions
-from tests.worlds.world import embedded
+from tests.worlds.world import World
 
 
 def lose_schemas(deployment: Deployment) -> None:
@@ -32,8 +32,8 @@ def announce_by_another(deployment: Deployment, message: Message) -> None:
 
 
 @pytest.mark.parametrize("at_ms", [0, START_MS])
-def test_other_partitions_go_on_and_what_is_behind_it_comes_after_it(at_ms: int) -> None:
-    deployment = embedded(None, DESK)
+def test_other_partitions_go_on_and_what_is_behind_it_comes_after_it(world: World, at_ms: int) -> None:
+    deployment = world.deployment(DESK)
     desk = Desk(deployment)
     held, other = deployment.id_in_partition(0), deployment.id_in_partition(1)
     desk.start(held)
@@ -67,8 +67,8 @@ def test_other_partitions_go_on_and_what_is_behind_it_comes_after_it(at_ms: int)
     assert deployment.dead_letters(control) == []
 
 
-def test_nothing_is_skipped_when_definitions_cannot_be_read_either() -> None:
-    deployment, interruptions = embedded(None, DESK), Interruptions()
+def test_nothing_is_skipped_when_definitions_cannot_be_read_either(world: World) -> None:
+    deployment, interruptions = world.deployment(DESK), Interruptions()
     evaluator = deployment.evaluator(interruptions)
     deployment.client.start(REPORT, {"subject": FIRST}, workflow_id="wf-1")
     deployment.settle()
@@ -108,8 +108,10 @@ def test_nothing_is_skipped_when_definitions_cannot_be_read_either() -> None:
 
 
 @pytest.mark.parametrize("number", [0, 1])
-def test_a_partition_that_waits_is_forgotten_with_its_assignment_and_waits_at_its_next_owner(number: int) -> None:
-    deployment = embedded(None, DESK)
+def test_a_partition_that_waits_is_forgotten_with_its_assignment_and_waits_at_its_next_owner(
+    world: World, number: int
+) -> None:
+    deployment = world.deployment(DESK)
     desk = Desk(deployment)
     held = deployment.id_in_partition(number)
     desk.start(held)
@@ -138,8 +140,10 @@ def test_a_partition_that_waits_is_forgotten_with_its_assignment_and_waits_at_it
     assert other.stats.paused == {}
 
 
-def test_a_stranger_on_the_lifecycle_topic_ends_no_wait_and_a_milestone_comes_when_its_schema_does() -> None:
-    deployment = embedded(None, DESK)
+def test_a_stranger_on_the_lifecycle_topic_ends_no_wait_and_a_milestone_comes_when_its_schema_does(
+    world: World,
+) -> None:
+    deployment = world.deployment(DESK)
     topic = deployment.topology.lifecycle()
     milestones = deployment.client.milestones()
     one, two = (Lifecycle(workflow_id="wf-1", kind=f"workflow.{kind}", at=1) for kind in ("started", "completed"))

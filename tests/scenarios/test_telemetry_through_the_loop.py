@@ -27,7 +27,7 @@ from afl_stream.settings.config import EvaluatorSettings, TelemetrySettings
 from afl_stream.wire.headers import header, headers_for
 from afl_stream.wire.messages import FailureReason, StartWorkflow, StepContinue, StepFailed
 from tests.worlds.deployment import START_MS
-from tests.worlds.world import embedded
+from tests.worlds.world import World
 
 SOURCE = """
 namespace shop {
@@ -59,9 +59,9 @@ def told(telemetry: Telemetry) -> list[tuple[object, ...]]:
 
 
 @pytest.mark.parametrize("batch_records", [1, 500])
-def test_the_loop_tells_what_the_evaluator_tells(batch_records: int) -> None:
+def test_the_loop_tells_what_the_evaluator_tells(world: World, batch_records: int) -> None:
     of_loop, of_evaluator = Telemetry(), Telemetry()
-    deployment = embedded(None, SOURCE, telemetry=of_loop, evaluator=EvaluatorSettings(batch_records=batch_records))
+    deployment = world.deployment(SOURCE, telemetry=of_loop, evaluator=EvaluatorSettings(batch_records=batch_records))
     deployment.clock = ManualClock(START_MS)
     store = MemoryStore()
     evaluator = Evaluator(store, of_evaluator, clock=ManualClock(START_MS))
@@ -82,9 +82,9 @@ def test_the_loop_tells_what_the_evaluator_tells(batch_records: int) -> None:
     assert told(of_loop) == told(of_evaluator)
 
 
-def test_the_loop_tells_what_an_operator_does_as_the_evaluator_tells_it() -> None:
+def test_the_loop_tells_what_an_operator_does_as_the_evaluator_tells_it(world: World) -> None:
     of_loop, of_evaluator = Telemetry(), Telemetry()
-    deployment = embedded(None, SOURCE, telemetry=of_loop)
+    deployment = world.deployment(SOURCE, telemetry=of_loop)
     deployment.clock = ManualClock(START_MS)
     store = MemoryStore()
     evaluator = Evaluator(store, of_evaluator, clock=ManualClock(START_MS))
@@ -125,9 +125,9 @@ class LooksWhatIsTold(MemoryStore):
         return super().commit_batch(batch)
 
 
-def test_the_loop_tells_nothing_before_it_is_stored() -> None:
+def test_the_loop_tells_nothing_before_it_is_stored(world: World) -> None:
     telemetry = Telemetry()
-    deployment, store = embedded(None, SOURCE), LooksWhatIsTold(telemetry)
+    deployment, store = world.deployment(SOURCE), LooksWhatIsTold(telemetry)
     service = EvaluatorService(
         deployment.config, EmbeddedTransport(deployment.broker), store, telemetry=telemetry, clock=deployment.clock
     )
@@ -143,9 +143,9 @@ def tracing() -> OpenTelemetrySink:
     return OpenTelemetrySink(TracerProvider(shutdown_on_exit=False), MeterProvider(shutdown_on_exit=False))
 
 
-def test_an_event_and_its_answer_carry_the_trace_of_their_run() -> None:
+def test_an_event_and_its_answer_carry_the_trace_of_their_run(world: World) -> None:
     sink = tracing()
-    deployment = embedded(None, SOURCE, telemetry=Telemetry(sink=sink))
+    deployment = world.deployment(SOURCE, telemetry=Telemetry(sink=sink))
     seen: list[str | None] = []
 
     def pay(payload: Mapping[str, object], context: HandlerContext) -> dict[str, object]:
@@ -163,8 +163,8 @@ def test_an_event_and_its_answer_carry_the_trace_of_their_run() -> None:
     assert seen == [header(answer.headers, "traceparent")] == [expected]
 
 
-def test_without_tracing_events_carry_no_trace_context() -> None:
-    deployment = embedded(None, SOURCE, telemetry=Telemetry())
+def test_without_tracing_events_carry_no_trace_context(world: World) -> None:
+    deployment = world.deployment(SOURCE, telemetry=Telemetry())
     deployment.evaluator()
     deployment.client.start("shop.W", {"n": 1}, workflow_id="wf")
     deployment.settle()
@@ -173,9 +173,9 @@ def test_without_tracing_events_carry_no_trace_context() -> None:
     assert header(event.headers, "traceparent") is None
 
 
-def test_a_run_tells_which_span_its_command_came_from() -> None:
+def test_a_run_tells_which_span_its_command_came_from(world: World) -> None:
     telemetry = Telemetry()
-    deployment = embedded(None, SOURCE, telemetry=telemetry)
+    deployment = world.deployment(SOURCE, telemetry=telemetry)
     deployment.evaluator()
     parent = b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
     command = StartWorkflow(workflow_id="wf", workflow="shop.W", inputs={"n": 1})
@@ -192,8 +192,8 @@ def lines_of(path: Path) -> list[dict[str, object]]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
-def test_a_service_logs_lines_of_json_where_its_settings_say(tmp_path: Path) -> None:
-    deployment = embedded(None, SOURCE)
+def test_a_service_logs_lines_of_json_where_its_settings_say(world: World, tmp_path: Path) -> None:
+    deployment = world.deployment(SOURCE)
     path = tmp_path / "telemetry.jsonl"
     settings = replace(deployment.config, telemetry=TelemetrySettings(sink="logging", file=str(path)))
     service = EvaluatorService(settings, EmbeddedTransport(deployment.broker), deployment.store)

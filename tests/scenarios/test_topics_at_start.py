@@ -5,7 +5,7 @@ import pytest
 from afl_stream.errors import PartitionsDiffer, StreamError, TooFewPartitions, TopicMissing, TopicTooSmall
 from tests.worlds.deployment import Deployment
 from tests.worlds.desk import DESK
-from tests.worlds.world import embedded
+from tests.worlds.world import World
 
 
 def remake(deployment: Deployment, topic: str, *, partitions: int, **settings: str) -> None:
@@ -26,9 +26,9 @@ def remake(deployment: Deployment, topic: str, *, partitions: int, **settings: s
     ],
 )
 def test_other_numbers_of_partitions_are_refused_before_anything_is_read(
-    topic: str, partitions: int, refusal: type[StreamError]
+    world: World, topic: str, partitions: int, refusal: type[StreamError]
 ) -> None:
-    deployment = embedded(None, DESK, control_partitions=2)
+    deployment = world.deployment(DESK, control_partitions=2)
     remake(deployment, topic, partitions=partitions)
 
     with pytest.raises(refusal, match=rf"{topic}.*kafka-topics\.sh"):
@@ -36,8 +36,8 @@ def test_other_numbers_of_partitions_are_refused_before_anything_is_read(
     assert deployment.store.positions() == {}
 
 
-def test_topics_that_are_missing_or_take_too_little_are_refused() -> None:
-    deployment = embedded(None, DESK)
+def test_topics_that_are_missing_or_take_too_little_are_refused(world: World) -> None:
+    deployment = world.deployment(DESK)
     remake(deployment, "afl.lifecycle", partitions=2, max_message_bytes="1000")
     with pytest.raises(TopicTooSmall, match=r"afl\.lifecycle"):
         deployment.evaluator()

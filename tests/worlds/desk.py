@@ -1,12 +1,14 @@
-"""A small program whose events the tests answer themselves, record by record."""
+"""A small program whose events the tests answer themselves, and the desk at which clients and operators stand."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from afl.engine.model.store import Batch, StepDocument, WorkflowChange
+from afl.engine.execution.generations import current_steps
 from afl.engine.states import EventState, StepState
-from afl_stream.wire.messages import StepContinue
+from afl.stores.public.persistence import Batch, StepDocument, WorkflowChange
+from afl_stream.wire.messages import FailureReason, StepContinue, StepFailed
+from tests.record_headers import headers_of
 from tests.worlds.deployment import Deployment
 from tests.worlds.parties import Evaluator
 from tests.worlds.world import embedded
@@ -29,7 +31,10 @@ FIRST, SECOND, THIRD = "first", "second", "third"
 
 
 class Desk:
-    """A deployment with an evaluator, by default one of its own, and nobody who answers."""
+    """A deployment with an evaluator, by default one of its own; what clients, operators and agents do, one by one.
+
+    Each action is over when the deployment is at rest again. No agent answers: the test does.
+    """
 
     def __init__(self, deployment: Deployment, evaluator: Evaluator | None = None) -> None:
         self.deployment = deployment
@@ -37,28 +42,64 @@ class Desk:
         # Joined and settled, so that all partitions are owned before the first record.
         deployment.settle()
 
+    # --- what is done ---------------------------------------------------------------------------------------------
+
     def start(self, workflow_id: str = "wf-1") -> str:
         self.deployment.client.start(REPORT, {"subject": FIRST}, workflow_id=workflow_id)
         self.deployment.settle()
         return workflow_id
 
-    def step(self, question: str, workflow_id: str = "wf-1") -> StepDocument:
-        (found,) = [s for s in self.deployment.steps(workflow_id) if s.params.get("question") == question]
-        return found
-
     def answer(self, step_id: str, text: str, **fields: Any) -> None:
-        """Send an answer, and let it be handled."""
         self.send(StepContinue(step_id=step_id, result={"answer": text}, **fields))
 
-    def send(self, message: Any) -> None:
-        self.deployment.send(message)
-        self.deployment.settle()
+    def fail(self, question: str, workflow_id: str = "wf-1") -> None:
+        """Answer that it could not be done."""
+        error = FailureReason(type="Busy", message="not today")
+        self.send(StepFailed(step_id=self.step(question, workflow_id).id, error=error))
 
     def finish(self, workflow_id: str = "wf-1") -> None:
         """Answer whatever is not answered yet, with its own question."""
-        while waiting := [s for s in self.deployment.steps(workflow_id) if s.state == StepState.EVENT_TRANSMIT]:
+        while waiting := [s for s in self.steps(workflow_id) if s.state == StepState.EVENT_TRANSMIT]:
             for step in waiting:
                 self.answer(step.id, str(step.params["question"]))
+
+    def cancel(self, reason: str = "", workflow_id: str = "wf-1") -> None:
+        self.deployment.client.cancel(workflow_id, reason)
+        self.deployment.settle()
+
+    def retry(self, step_id: str | None = None, workflow_id: str = "wf-1") -> None:
+        self.deployment.client.retry(workflow_id, step_id)
+        self.deployment.settle()
+
+    def reset(self, reason: str = "", workflow_id: str = "wf-1") -> None:
+        self.deployment.client.reset(workflow_id, reason=reason)
+        self.deployment.settle()
+
+    def send(self, message: Any) -> None:
+        """Send an answer or a command as a stranger does, and let it be handled."""
+        self.deployment.send(message)
+        self.deployment.settle()
+
+    # --- what is looked at ----------------------------------------------------------------------------------------
+
+    def steps(self, workflow_id: str = "wf-1") -> list[StepDocument]:
+        """The steps that count: what was run again has taken the place of what it was before."""
+        row = self.deployment.workflow(workflow_id)
+        return list(current_steps(self.deployment.steps(workflow_id), row.execution))
+
+    def step(self, question: str, workflow_id: str = "wf-1") -> StepDocument:
+        (found,) = [step for step in self.steps(workflow_id) if step.params.get("question") == question]
+        return found
+
+    def told(self, workflow_id: str = "wf-1") -> list[str]:
+        """What subscribers were told of a run, in words."""
+        return [milestone.kind for milestone in self.deployment.milestones(workflow_id)]
+
+    def letters(self) -> list[tuple[str, str]]:
+        """Why commands are dead letters: the reason, and the text for people."""
+        letters = self.deployment.dead_letters(self.deployment.topology.commands())
+        headers = [headers_of(letter) for letter in letters]
+        return [(found["afl_dlq_reason"].decode(), found["afl_dlq_error"].decode()) for found in headers]
 
 
 def step_id_of(question: str, workflow_id: str) -> str:
