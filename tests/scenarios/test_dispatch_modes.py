@@ -22,6 +22,7 @@ from afl_stream.errors import ConfigError
 from afl_stream.settings.config import DispatchSettings, StreamConfig
 from afl_stream.wire.messages import StepContinue
 from tests.worlds.world import World
+from tests.worlds.worlds import DURABLE, in_worlds
 
 SHOP = """
 namespace shop {
@@ -301,6 +302,7 @@ def test_a_registry_runner_does_the_tasks_of_a_deployment_too(world: World, tmp_
     checkout.assert_done(runs)
 
 
+@in_worlds(DURABLE)
 @pytest.mark.parametrize("seed", range(6))
 def test_crashes_and_copies_do_no_event_twice(seed: int, world: World) -> None:
     """Evaluators, agents and pollers die at drawn points, answers come twice: every run ends as it should."""

@@ -188,7 +188,7 @@ def test_a_copy_of_the_store_is_refused_once_its_original_has_worked_on(tmp_path
     desk.start()
     deployment.crash()
     copy = copy_of(deployment, tmp_path / "two")
-    deployment._open()
+    deployment.restart()
     desk = Desk(deployment)
     desk.finish()
 
@@ -217,7 +217,7 @@ def test_new_store_has_a_copy_go_on_from_its_own_positions_under_an_id_of_its_ow
     desk.start()
     deployment.crash()
     copy = copy_of(deployment, tmp_path / "two")
-    deployment._open()
+    deployment.restart()
     Desk(deployment).finish()
     assert "the 3 records that this store has not read" in refusal(lambda: Rival(deployment, copy))
 
@@ -237,7 +237,7 @@ def test_a_copy_of_the_store_is_refused_once_its_original_has_lived_on_without_w
     finished(deployment)
     deployment.crash()
     copy = copy_of(deployment, tmp_path / "two")
-    deployment._open()
+    deployment.restart()
     deployment.evaluator()
 
     assert "this is a copy of it" in refusal(lambda: Rival(deployment, copy))
@@ -248,7 +248,7 @@ def test_of_an_original_and_a_fresh_copy_one_ends_as_soon_as_both_run(tmp_path: 
     finished(deployment)
     deployment.crash()
     copy = copy_of(deployment, tmp_path / "two")
-    deployment._open()
+    deployment.restart()
     # Nothing has happened since the copy: it is as good as the original.
     rival = Rival(deployment, copy)
 
@@ -277,7 +277,7 @@ def test_a_store_that_was_moved_goes_on_where_it_is_now(tmp_path: Path) -> None:
     deployment.crash()
     moved = copy_of(deployment, tmp_path / "two")
     deployment.config.store_path.unlink()
-    deployment._open()
+    deployment.restart()
 
     rival = Rival(deployment, moved)
     rival.settle()
@@ -294,14 +294,14 @@ def test_a_store_put_back_in_its_place_goes_on_and_says_that_it_is_older(
     desk.start()
     deployment.crash()
     shutil.copy(deployment.config.store_path, tmp_path / "backup")
-    deployment._open()
+    deployment.restart()
     finished_desk = Desk(deployment)
     finished_desk.finish()
     deployment.crash()
     for file in deployment.config.data_dir.glob("store.sqlite3*"):
         file.unlink()
     shutil.copy(tmp_path / "backup", deployment.config.store_path)
-    deployment._open()
+    deployment.restart()
 
     deployment.evaluator()
     deployment.settle()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future
+from dataclasses import replace
 
 import pytest
 
@@ -247,19 +248,21 @@ def test_a_workflow_that_can_come_to_a_script_is_not_started_where_scripts_are_n
 
 
 def test_a_script_that_an_evaluator_without_permission_comes_to_fails_its_step_by_name(world: World) -> None:
-    deployment = world.deployment(PRESS, scripts=Presses(holds=True))
-    deployment.evaluator()
+    presses = Presses(holds=True)
+    deployment = world.deployment(PRESS, scripts=presses)
+    trusting = deployment.evaluator()
     start_catalogue(deployment)
-    deployment.round()
-    deployment.crash()
-    careful = world.deployment(PRESS)
-    careful.evaluator()
-    careful.settle()
+    while not presses.lying:
+        deployment.round()
+    deployment.remove(trusting, killed=True)
+    careful = replace(deployment.config, evaluator=replace(deployment.config.evaluator, allow_scripts=False))
+    deployment.config, deployment.scripts = careful, None
+    deployment.evaluator()
+    deployment.settle()
 
-    error = careful.workflow("wf-1").error
+    error = deployment.workflow("wf-1").error
     assert error is not None
     assert (error.type, error.facet) == ("ScriptsNotAllowed", "press.Catalogue")
-    careful.crash()
 
 
 def test_a_pool_is_made_as_the_settings_say() -> None:

@@ -19,6 +19,7 @@ from tests.worlds.deployment import Deployment
 from tests.worlds.desk import ASK, DESK, FIRST, REPORT, SECOND, THIRD, Desk
 from tests.worlds.parties import Evaluator
 from tests.worlds.world import World
+from tests.worlds.worlds import FILES, in_worlds
 
 AWAY = BrokerUnavailable("the broker is away")
 #: Short to start and to end, with one question in between.
@@ -257,10 +258,12 @@ def with_document(deployment: Deployment, old: bytes | None, new: bytes) -> None
         changed = new if old is None else document.replace(old, new)
         assert changed != document
         connection.execute("UPDATE workflow SET document=?", (changed,))
-    deployment._open()
+    connection.close()
+    deployment.restart()
     deployment.evaluator()
 
 
+@in_worlds(FILES)
 def test_a_workflow_of_a_newer_format_pauses_its_partition_and_nothing_is_dead_lettered(world: World) -> None:
     deployment = world.deployment(DESK, control_partitions=1)
     desk = Desk(deployment)
@@ -289,6 +292,7 @@ def test_a_workflow_of_a_newer_format_pauses_its_partition_and_nothing_is_dead_l
     deployment.crash()
 
 
+@in_worlds(FILES)
 def test_each_command_on_a_damaged_workflow_is_one_dead_letter(world: World) -> None:
     deployment = world.deployment(DESK, control_partitions=1)
     Desk(deployment).start()

@@ -129,6 +129,10 @@ class Deployment:
     def crash_and_restart(self) -> None:
         """End the process and open its files anew, with nobody at work yet."""
         self.crash()
+        self.restart()
+
+    def restart(self) -> None:
+        """Open anew what `crash` has ended."""
         self.cluster.reopen()
         self._open()
 

@@ -34,6 +34,10 @@ DURABLE: Final = (SQLITE, MONGO, STANDALONE_MONGO, KAFKA, KAFKA_MONGO)
 EMBEDDED_DURABLE: Final = (SQLITE, MONGO, STANDALONE_MONGO)
 
 
+#: The store is a file, which the test writes into.
+FILES: Final = (SQLITE, KAFKA)
+
+
 class Crashing(NamedTuple):
     """Where a party crashes, and after how many passes."""
 
