@@ -17,6 +17,10 @@ from tests.eventually import eventually
 from tests.worlds.desk import ASK, DESK, SECOND, Desk
 from tests.worlds.parties import Worker
 from tests.worlds.world import World
+from tests.worlds.worlds import EMBEDDED
+
+#: Some look at what the embedded transport reads.
+WORLDS = EMBEDDED
 
 
 class Asking:

@@ -25,6 +25,10 @@ from tests.unit.runtime.sdk.workshop import Workshop
 from tests.unit.stream import agent_bench
 from tests.worlds.deployment import Deployment
 from tests.worlds.world import World
+from tests.worlds.worlds import EMBEDDED
+
+#: What a value is does not depend on the broker.
+WORLDS = EMBEDDED
 
 PROGRAM = """
 namespace shop {

@@ -18,6 +18,10 @@ from tests.random_programs.answers import Answers
 from tests.random_programs.generator import RandomProgram, generate
 from tests.worlds.deployment import START_MS
 from tests.worlds.world import World
+from tests.worlds.worlds import EMBEDDED
+
+#: Traces are compared to the millisecond of the clock.
+WORLDS = EMBEDDED
 
 _SEEDS = 60
 _AT_ONCE = 15

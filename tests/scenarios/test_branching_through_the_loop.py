@@ -16,6 +16,10 @@ from afl_stream.wire.messages import FailureReason, StepContinue, StepFailed
 from tests.unit.runtime.engine.nested_programs import branching_program
 from tests.worlds.deployment import START_MS, Deployment
 from tests.worlds.world import World
+from tests.worlds.worlds import EMBEDDED
+
+#: What a program does, does not depend on the broker.
+WORLDS = EMBEDDED
 
 _SEEDS = range(18)
 

@@ -23,6 +23,10 @@ from tests.scenarios.test_orphaned_outbox import leave_in_a_lane_of_its_own
 from tests.worlds.chain import CHAIN, start_chain
 from tests.worlds.desk import ASK, DESK, FIRST, THIRD, Desk, step_id_of
 from tests.worlds.world import World
+from tests.worlds.worlds import EMBEDDED
+
+#: Clocks are set back, and no broker hears of it.
+WORLDS = EMBEDDED
 
 HOUR_MS = 3_600_000
 LEASE_MS = 9_000

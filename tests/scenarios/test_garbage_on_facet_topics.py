@@ -8,6 +8,10 @@ from afl_stream.transport import Headers
 from tests.unit.stream.agent_bench import named
 from tests.worlds.desk import ASK, DESK, FIRST, THIRD, Desk, ask_again
 from tests.worlds.world import World
+from tests.worlds.worlds import EMBEDDED
+
+#: test_poison_on_kafka.py puts more garbage on topics of Kafka.
+WORLDS = EMBEDDED
 
 
 @pytest.fixture

@@ -4,6 +4,10 @@ from afl_stream.settings.config import EvaluatorSettings
 from afl_stream.wire.messages import CancelWorkflow, StepContinue, StepUpdate
 from tests.worlds.deployment import Deployment
 from tests.worlds.world import World
+from tests.worlds.worlds import EMBEDDED
+
+#: What a run may take does not depend on the broker.
+WORLDS = EMBEDDED
 
 SOURCE = """
 namespace shop {

@@ -21,6 +21,10 @@ from tests.scenarios import test_branching_through_the_loop as branching
 from tests.unit.runtime.engine.mixed_programs import mixed_program
 from tests.worlds.deployment import START_MS
 from tests.worlds.world import World
+from tests.worlds.worlds import EMBEDDED
+
+#: What a program does, does not depend on the broker.
+WORLDS = EMBEDDED
 
 PROGRAM = """
 namespace land {

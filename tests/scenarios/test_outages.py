@@ -16,14 +16,14 @@ from afl_stream.transport import BrokerUnavailable
 from tests.worlds.deployment import Deployment, unique_ids
 from tests.worlds.desk import ASK, DESK, FIRST, REPORT, THIRD, Desk
 from tests.worlds.world import World
-from tests.worlds.worlds import EMBEDDED, in_worlds
+from tests.worlds.worlds import EMBEDDED
 
 AWAY = BrokerUnavailable("no broker answers at 127.0.0.1:9092")
 FOR_EVER = 1_000_000
 TIMEOUT_S = 60
 
 #: Outages are made at the points of the embedded transport.
-pytestmark = in_worlds(EMBEDDED)
+WORLDS = EMBEDDED
 
 
 class Waiting(threading.Event):

@@ -11,6 +11,10 @@ from afl_stream.embedded.transport import Crash
 from afl_stream.wire.messages import Message, StepContinue, StepFailed
 from tests.worlds.deployment import Deployment, program_of
 from tests.worlds.world import World
+from tests.worlds.worlds import EMBEDDED
+
+#: What a result is does not depend on the broker.
+WORLDS = EMBEDDED
 
 SHOP = """
 namespace shop {

@@ -12,6 +12,10 @@ from tests.worlds.deployment import START_MS, Deployment, program_of
 from tests.worlds.desk import DESK, FIRST, REPORT, SECOND, THIRD, Desk
 from tests.worlds.parties import Interruptions
 from tests.worlds.world import World
+from tests.worlds.worlds import EMBEDDED
+
+#: The log is cut by the test.
+WORLDS = EMBEDDED
 
 
 def lose_schemas(deployment: Deployment) -> None:

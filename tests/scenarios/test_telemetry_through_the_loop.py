@@ -232,6 +232,10 @@ import sys
 sys.modules["opentelemetry"] = None
 from afl_stream.settings.config import TelemetrySettings
 from afl_stream.evaluator.telemetry_sinks import open_telemetry
+from tests.worlds.worlds import EMBEDDED
+
+#: Telemetry is compared to the millisecond of the clock.
+WORLDS = EMBEDDED
 try:
     open_telemetry(TelemetrySettings(sink="opentelemetry"))
 except Exception as error:

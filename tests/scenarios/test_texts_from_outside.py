@@ -13,6 +13,10 @@ from afl_stream.wire.messages import CancelWorkflow, FailureReason, StartWorkflo
 from tests.scenarios.command_lines import CommandLine
 from tests.worlds.desk import ASK, DESK, FIRST, REPORT, SECOND, THIRD, Desk
 from tests.worlds.world import World
+from tests.worlds.worlds import EMBEDDED
+
+#: What a text is does not depend on the broker.
+WORLDS = EMBEDDED
 
 #: Moves the cursor, begins a line of its own, turns text round, sets the window's title.
 HOSTILE = "x\x1b[2J\nERROR fake\r\x9b1m\u202e\u2028\x1b]0;t\x07"

@@ -6,6 +6,10 @@ from afl_stream.errors import PartitionsDiffer, StreamError, TooFewPartitions, T
 from tests.worlds.deployment import Deployment
 from tests.worlds.desk import DESK
 from tests.worlds.world import World
+from tests.worlds.worlds import EMBEDDED
+
+#: test_vanished_topics_on_kafka.py deletes topics of Kafka.
+WORLDS = EMBEDDED
 
 
 def remake(deployment: Deployment, topic: str, *, partitions: int, **settings: str) -> None:

@@ -6,6 +6,10 @@ from afl.engine.model.store import COMPLETED, ERROR, ErrorRecord, WorkflowRow
 from afl_stream.wire.messages import FailureReason, StepContinue, StepFailed
 from tests.worlds.deployment import Deployment
 from tests.worlds.world import World
+from tests.worlds.worlds import EMBEDDED
+
+#: What a value is does not depend on the broker.
+WORLDS = EMBEDDED
 
 SUMS = """
 namespace sums {

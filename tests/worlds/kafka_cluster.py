@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer
@@ -18,7 +19,7 @@ from afl_stream.kafka.consumer import KafkaConsumer
 from afl_stream.kafka.transport import KafkaTransport
 from afl_stream.settings.config import StreamConfig
 from afl_stream.topics.declared import Topology
-from afl_stream.transport import CommittedOffset, Headers, Record, TopicPartition
+from afl_stream.transport import CommittedOffset, Headers, Record, TopicPartition, TransportError
 from tests.eventually import eventually
 from tests.worlds.processes import DEADLINE_S
 
@@ -32,17 +33,30 @@ _REQUEST_TIMEOUT_S: Final = 20.0
 _PAUSED_S: Final = 3.0
 
 
+class _Dead:
+    """Hears nothing of the partitions that come and go while a consumer is closed, and asks for nothing."""
+
+    def on_assigned(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        return dict.fromkeys(partitions, 0)
+
+    def on_revoked(self, partitions: Sequence[TopicPartition]) -> None:
+        """Nothing is committed."""
+
+    def on_lost(self, partitions: Sequence[TopicPartition]) -> None:
+        """Nothing is given up."""
+
+
 class MortalKafkaTransport(KafkaTransport):
     """The transport of a party in the test's process. Its death is noticed at once: nobody waits for its session."""
 
     def abandon(self) -> None:
         for client in list(self._clients):
             if isinstance(client, KafkaConsumer):
-                # A dead process hears nothing of its partitions.
-                client._listener = None
+                client._listener = _Dead()
             else:
                 client._client.purge()
-            client.close()
+            with suppress(TransportError):
+                client.close()
 
     def members(self) -> Iterator[KafkaConsumer]:
         """Its consumers that are members of a group."""

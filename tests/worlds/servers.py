@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
@@ -142,7 +142,21 @@ _WORLDS: Final = {
 }
 
 
-@pytest.fixture(params=EVERYWHERE)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run a test that asks for a world in those of its module (`WORLDS`), unless a mark of its own names others."""
+    if "world" not in metafunc.fixturenames:
+        return
+    marked = metafunc.definition.iter_markers("parametrize")
+    if not any("world" in _names(mark.args[0]) for mark in marked):
+        metafunc.parametrize("world", getattr(metafunc.module, "WORLDS", EVERYWHERE), indirect=True)
+
+
+def _names(argument: str | Sequence[str]) -> list[str]:
+    """What a `parametrize` names."""
+    return [name.strip() for name in argument.split(",")] if isinstance(argument, str) else list(argument)
+
+
+@pytest.fixture
 def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
     """Makes a test's deployments: each test that asks for it runs in every world, unless it narrows them down."""
     made = _WORLDS[request.param](request, tmp_path / "world")

@@ -1,6 +1,9 @@
-"""In which worlds a scenario runs: in all of them, or in those that a mark names.
+"""In which worlds a scenario runs: in all of them, or in those that its module or a mark names.
 
-    pytestmark = in_worlds(EMBEDDED)
+    WORLDS = EMBEDDED  # of all tests of a module
+
+    @in_worlds(DURABLE)
+    def test_...
 
 A scenario runs in fewer worlds where it has no meaning in the others: it crashes a broker, or a restart would find an
 empty memory. A variant has the markers of the servers that it needs.
@@ -65,5 +68,5 @@ def with_values(
 
 
 def in_worlds(worlds: Sequence[ParameterSet]) -> pytest.MarkDecorator:
-    """Run a test, or all tests of a module, in these worlds only."""
+    """Run a test in these worlds only."""
     return pytest.mark.parametrize("world", worlds, indirect=True)
