@@ -22,7 +22,9 @@ from afl_stream.errors import ConfigError
 from afl_stream.settings.config import DispatchSettings, StreamConfig
 from afl_stream.wire.messages import StepContinue
 from tests.worlds.world import World
-from tests.worlds.worlds import DURABLE, in_worlds
+from tests.worlds.worlds import DURABLE, EVERYWHERE, in_worlds
+
+WORLDS = EVERYWHERE
 
 SHOP = """
 namespace shop {

@@ -9,7 +9,9 @@ from tests.worlds.deployment import Deployment, unique_ids
 from tests.worlds.desk import ASK, DESK, FIRST, REPORT, THIRD, Desk
 from tests.worlds.parties import Evaluator, Interruptions
 from tests.worlds.world import World
-from tests.worlds.worlds import EMBEDDED, EMBEDDED_DURABLE, in_worlds
+from tests.worlds.worlds import EMBEDDED_DURABLE, EMBEDDED_EVERY_STORE, EVERYWHERE, in_worlds
+
+WORLDS = EVERYWHERE
 
 
 def run_until_it_crashes(evaluator: Evaluator, turns: int = 5) -> None:
@@ -105,7 +107,7 @@ def test_the_sweep_keeps_its_hands_off_while_another_has_the_lease(world: World)
     assert len(deployment.events(ASK)) == 3
 
 
-@in_worlds(EMBEDDED)
+@in_worlds(EMBEDDED_EVERY_STORE)
 def test_a_record_in_a_lane_that_its_writer_had_lost_unknowingly_is_swept_by_the_owner(world: World) -> None:
     deployment = world.deployment(CHAIN, evaluator=EvaluatorSettings(workflow_budget_steps=12), control_partitions=1)
     interruptions = Interruptions()

@@ -19,7 +19,9 @@ from tests.worlds.deployment import Deployment, unique_ids
 from tests.worlds.desk import DESK, FIRST, SECOND, THIRD, Desk, ask_again
 from tests.worlds.parties import Evaluator, Interruptions
 from tests.worlds.world import World
-from tests.worlds.worlds import EMBEDDED, in_worlds
+from tests.worlds.worlds import EMBEDDED_EVERY_STORE, EVERYWHERE, in_worlds
+
+WORLDS = EVERYWHERE
 
 FLEET = """
 namespace fleet {
@@ -51,7 +53,7 @@ def assert_scanned(deployment: Deployment, workflow_ids: list[str]) -> None:
         assert deployment.workflow(workflow_id).outputs == {"times": [2 * host for host in range(HOSTS)]}
 
 
-@in_worlds(EMBEDDED)
+@in_worlds(EMBEDDED_EVERY_STORE)
 def test_a_frozen_evaluator_that_comes_back_changes_nothing_and_says_why(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:

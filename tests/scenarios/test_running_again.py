@@ -23,7 +23,9 @@ from afl_stream.wire.messages import (
 from tests.worlds.deployment import unique_ids
 from tests.worlds.desk import ASK, DESK, FIRST, SECOND, THIRD, Desk
 from tests.worlds.world import World
-from tests.worlds.worlds import KAFKA, MONGO, SQLITE, STANDALONE_MONGO, Crashing, with_values
+from tests.worlds.worlds import EVERYWHERE, KAFKA, MONGO, SQLITE, STANDALONE_MONGO, Crashing, with_values
+
+WORLDS = EVERYWHERE
 
 
 @pytest.fixture

@@ -6,6 +6,9 @@ import re
 from pathlib import Path
 
 from tests.worlds.world import World
+from tests.worlds.worlds import EVERYWHERE
+
+WORLDS = EVERYWHERE
 
 PAGE = Path(__file__).parents[2] / "docs" / "testing.md"
 

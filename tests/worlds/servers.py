@@ -18,7 +18,7 @@ from tests.worlds.requirements import missing
 from tests.worlds.shared_broker import BrokerOfTheRun
 from tests.worlds.stores import MongoStores, SqliteStores, in_memory
 from tests.worlds.world import EmbeddedWorld, KafkaWorld, World
-from tests.worlds.worlds import EVERYWHERE
+from tests.worlds.worlds import EACH_ONCE
 from tools.kafka.errors import NotInstalled
 from tools.kafka.jars import KAFKA_POM, jars_of
 from tools.kafka.java import find_java
@@ -148,7 +148,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         return
     marked = metafunc.definition.iter_markers("parametrize")
     if not any("world" in _names(mark.args[0]) for mark in marked):
-        metafunc.parametrize("world", getattr(metafunc.module, "WORLDS", EVERYWHERE), indirect=True)
+        metafunc.parametrize("world", getattr(metafunc.module, "WORLDS", EACH_ONCE), indirect=True)
 
 
 def _names(argument: str | Sequence[str]) -> list[str]:

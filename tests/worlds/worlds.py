@@ -27,18 +27,24 @@ STANDALONE_MONGO_QUICK: Final = pytest.param("embedded-standalone-mongo", marks=
 KAFKA: Final = pytest.param("kafka-sqlite", marks=pytest.mark.kafka)
 KAFKA_MONGO: Final = pytest.param("kafka-mongo", marks=[pytest.mark.kafka, pytest.mark.mongo, pytest.mark.long])
 
-#: Every broker and every store.
+#: Every broker with every store: for what the loop promises on all of them.
 EVERYWHERE: Final = (MEMORY, SQLITE, MONGO, STANDALONE_MONGO, KAFKA, KAFKA_MONGO)
+
+_MONGO_LONG: Final = pytest.param("embedded-mongo", marks=[pytest.mark.mongo, pytest.mark.long])
+_KAFKA_LONG: Final = pytest.param("kafka-sqlite", marks=[pytest.mark.kafka, pytest.mark.long])
+
+#: Each broker and each kind of store, the servers in a long run only: what a module has that says nothing else.
+EACH_ONCE: Final = (MEMORY, SQLITE, _MONGO_LONG, _KAFKA_LONG)
 #: The broker is in the test's hands: it expires members, cuts its log, or is made to fail.
-EMBEDDED: Final = (MEMORY, SQLITE, MONGO, STANDALONE_MONGO)
+EMBEDDED: Final = (MEMORY, SQLITE, _MONGO_LONG)
 #: What was written outlives the process.
-DURABLE: Final = (SQLITE, MONGO, STANDALONE_MONGO, KAFKA, KAFKA_MONGO)
-#: Both of these: the broker is in the test's hands, and outlives the process.
+DURABLE: Final = (SQLITE, MONGO, STANDALONE_MONGO, _KAFKA_LONG)
+#: Both of these: the broker is in the test's hands, and its log outlives the process.
 EMBEDDED_DURABLE: Final = (SQLITE, MONGO, STANDALONE_MONGO)
-
-
+#: The broker is in the test's hands, and every store counts.
+EMBEDDED_EVERY_STORE: Final = (MEMORY, SQLITE, MONGO, STANDALONE_MONGO)
 #: The store is a file, which the test writes into.
-FILES: Final = (SQLITE, KAFKA)
+FILES: Final = (SQLITE, _KAFKA_LONG)
 
 
 class Crashing(NamedTuple):
