@@ -113,6 +113,7 @@ class LeftRunnable:
         assert asked(self.deployment) < LINKS
 
 
+@in_worlds(EMBEDDED)
 def test_a_runnable_workflow_that_nobody_took_over_is_gone_on_with_by_its_owner_after_ten_seconds(world: World) -> None:
     left = LeftRunnable(world)
     left.deployment.clock.advance(11_000)
@@ -122,6 +123,7 @@ def test_a_runnable_workflow_that_nobody_took_over_is_gone_on_with_by_its_owner_
     assert asked(left.deployment) == LINKS
 
 
+@in_worlds(EMBEDDED)
 @pytest.mark.parametrize("which", ["answer", "start"])
 def test_a_duplicate_for_a_runnable_workflow_evaluates_it_to_the_fixed_point(world: World, which: str) -> None:
     left = LeftRunnable(world)

@@ -18,6 +18,7 @@ from tests.worlds.deployment import program_of
 from tests.worlds.desk import DESK, FIRST, REPORT, SECOND, THIRD, Desk
 from tests.worlds.parties import Interruptions
 from tests.worlds.world import World
+from tests.worlds.worlds import EMBEDDED, in_worlds
 
 #: Key, value, headers and the reason that the dead letter gives.
 Poison = tuple[bytes | None, bytes | None, Headers, str]
@@ -102,6 +103,7 @@ def _event(step_id: str) -> Event:
     )  # fmt: skip
 
 
+@in_worlds(EMBEDDED)
 @pytest.mark.parametrize("topic", ["control", "commands"])
 def test_poison_between_good_records_is_dead_lettered_and_the_good_ones_are_applied(desk: Desk, topic: str) -> None:
     desk.start()
@@ -184,6 +186,7 @@ def test_a_record_of_a_newer_format_holds_what_is_behind_it_also_when_its_batch_
     assert positions[control] == 1
 
 
+@in_worlds(EMBEDDED)
 def test_definitions_that_cannot_be_read_while_a_batch_is_split_are_waited_for_too(world: World) -> None:
     deployment = world.deployment(DESK, control_partitions=1)
     interruptions = Interruptions()
@@ -206,6 +209,7 @@ def test_definitions_that_cannot_be_read_while_a_batch_is_split_are_waited_for_t
     assert deployment.outcomes() == {"applied": 4}
 
 
+@in_worlds(EMBEDDED)
 def test_a_schema_that_cannot_be_looked_up_is_waited_for_and_nothing_is_skipped(world: World) -> None:
     deployment = world.deployment(DESK)
     faults = Faults()

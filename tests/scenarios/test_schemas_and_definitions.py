@@ -28,6 +28,7 @@ from tests.scenarios.other_writers import announcement_of, schema_of_another_wri
 from tests.worlds.deployment import Deployment, program_of
 from tests.worlds.desk import ASK, DESK, FIRST, REPORT, THIRD, Desk
 from tests.worlds.world import World
+from tests.worlds.worlds import EMBEDDED, in_worlds
 
 PAY = """
 namespace pay {
@@ -115,6 +116,7 @@ def test_an_evaluator_tells_which_topic_loses_records_and_how_to_mend_it(
     assert f"--entity-name {topic} --add-config cleanup.policy={right}" in found
 
 
+@in_worlds(EMBEDDED)
 def test_an_agent_tells_it_of_its_own_topics(world: World, caplog: pytest.LogCaptureFixture) -> None:
     deployment = world.deployment(DESK)
     with_settings(deployment, deployment.topology.facet(ASK), cleanup_policy="compact")
@@ -125,6 +127,7 @@ def test_an_agent_tells_it_of_its_own_topics(world: World, caplog: pytest.LogCap
     assert [line.partition(" has ")[0] for line in errors(caplog)] == ["topic afl.events.desk.Ask", "topic afl.schemas"]
 
 
+@in_worlds(EMBEDDED)
 def test_an_audit_tells_it_too(world: World, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     deployment = world.deployment(DESK)
     with_settings(deployment, deployment.topology.schemas(), cleanup_policy="delete")
@@ -136,6 +139,7 @@ def test_an_audit_tells_it_too(world: World, tmp_path: Path, caplog: pytest.LogC
     audit.close()
 
 
+@in_worlds(EMBEDDED)
 def test_topics_as_declared_are_not_spoken_of(world: World, caplog: pytest.LogCaptureFixture) -> None:
     deployment = world.deployment(DESK)
 
@@ -173,6 +177,7 @@ def test_an_event_whose_schema_is_gone_waits_until_its_evaluator_has_announced_i
     assert deployment.workflow("wf-1").outputs == {"answers": [FIRST, "second", FIRST]}
 
 
+@in_worlds(EMBEDDED)
 def test_an_answer_whose_schema_is_gone_waits_until_it_is_announced_again(world: World) -> None:
     deployment = world.deployment(DESK)
     desk = Desk(deployment)

@@ -94,6 +94,7 @@ def test_a_crash_anywhere_on_a_scripts_way_loses_nothing_and_has_one_effect(worl
     deployment.crash()
 
 
+@in_worlds(EMBEDDED)
 def test_whoever_takes_a_partition_over_runs_the_scripts_that_its_owner_left(world: World) -> None:
     presses = Presses(holds=True)
     deployment = world.deployment(PRESS, scripts=presses)
@@ -113,6 +114,7 @@ def test_whoever_takes_a_partition_over_runs_the_scripts_that_its_owner_left(wor
     assert_of_one_run_each(deployment, "wf-1")
 
 
+@in_worlds(EMBEDDED)
 def test_a_script_that_a_dead_evaluator_left_is_run_by_one_that_has_the_workflow_in_memory_from_before(
     world: World,
 ) -> None:
@@ -193,6 +195,7 @@ def test_a_commit_that_another_evaluator_overtakes_is_computed_again_with_its_sc
     assert_of_one_run_each(deployment, "wf-1")
 
 
+@in_worlds(EMBEDDED)
 def test_partitions_that_move_to_and_fro_while_scripts_run_have_no_script_run_for_nothing(world: World) -> None:
     presses = Presses(holds=True)
     deployment = world.deployment(PRESS, scripts=presses)

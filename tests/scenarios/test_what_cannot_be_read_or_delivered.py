@@ -19,7 +19,7 @@ from tests.worlds.deployment import Deployment
 from tests.worlds.desk import ASK, DESK, FIRST, REPORT, SECOND, THIRD, Desk
 from tests.worlds.parties import Evaluator
 from tests.worlds.world import World
-from tests.worlds.worlds import FILES, in_worlds
+from tests.worlds.worlds import EMBEDDED, FILES, in_worlds
 
 AWAY = BrokerUnavailable("the broker is away")
 #: Short to start and to end, with one question in between.
@@ -62,6 +62,7 @@ def with_nothing_announced(deployment: Deployment, faults: Faults) -> Evaluator:
     return deployment.evaluator(faults)
 
 
+@in_worlds(EMBEDDED)
 def test_a_schema_that_is_away_while_an_end_is_told_skips_no_record(world: World) -> None:
     deployment, faults = world.deployment(NOTE, control_partitions=1), Faults()
     deployment.evaluator()
@@ -83,6 +84,7 @@ def test_a_schema_that_is_away_while_an_end_is_told_skips_no_record(world: World
     assert (deployment.workflow("wf-1").status, deployment.workflow("wf-1").outputs) == (COMPLETED, {"id": 7})
 
 
+@in_worlds(EMBEDDED)
 def test_a_schema_that_is_away_while_a_runnable_workflow_has_its_turn_skips_no_record(world: World) -> None:
     budget = EvaluatorSettings(workflow_budget_steps=12)
     deployment, faults = world.deployment(CHAIN, NOTE, control_partitions=1, evaluator=budget), Faults()
@@ -161,6 +163,7 @@ def test_events_whose_topic_is_gone_wait_in_the_store_and_are_reported_once_whil
     assert [topic in record.getMessage() for record in caplog.records if record.levelno == logging.ERROR] == [True]
 
 
+@in_worlds(EMBEDDED)
 def test_an_evaluator_starts_beside_events_whose_topic_is_gone_and_sends_them_when_it_is_back(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
