@@ -2,51 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Iterable
 
-from afl.compiled.program import CompiledProgram
-from afl.engine.model.store import COMPLETED, StepDocument, WorkflowRow
 from afl.engine.states import EventState, StepState
-from afl.stores.public.persistence import EngineStore
-from afl_stream.client.client import Client
-from afl_stream.settings.config import StreamConfig
-from afl_stream.topics.declared import Topology
-from afl_stream.transport import CommittedOffset, Record, TopicPartition
-from afl_stream.wire.codec import Codec
-from afl_stream.wire.messages import Event, Lifecycle, Message, StartWorkflow, StepContinue, StepFailed
-from tests.worlds.deployment import unique_ids
+from afl.stores.public.persistence import COMPLETED
+from afl_stream.transport import Record, TopicPartition
+from afl_stream.wire.messages import Event, StartWorkflow, StepContinue, StepFailed
+from tests.worlds.deployment import Deployment, unique_ids
 from tests.worlds.facets import facets_with_events
 
 
-class Observed(Protocol):
-    """A deployment as these checks look at it, whichever transport carries its records."""
-
-    @property
-    def config(self) -> StreamConfig: ...
-    @property
-    def topology(self) -> Topology: ...
-    @property
-    def client(self) -> Client: ...
-    @property
-    def codec(self) -> Codec: ...
-    @property
-    def programs(self) -> Sequence[CompiledProgram]: ...
-    @property
-    def store(self) -> EngineStore: ...
-    @property
-    def agent_group(self) -> str:
-        """The group that all agents of the deployment are in."""
-
-    def workflow(self, workflow_id: str) -> WorkflowRow: ...
-    def steps(self, workflow_id: str) -> list[StepDocument]: ...
-    def milestones(self, workflow_id: str) -> list[Lifecycle]: ...
-    def records(self, topic: str) -> list[Record]: ...
-    def messages(self, topic: str) -> list[Message]: ...
-    def committed(self, group: str, topics: Sequence[str]) -> Mapping[TopicPartition, CommittedOffset]: ...
-
-
-def assert_delivered(deployment: Observed, workflow_ids: Iterable[str]) -> None:
+def assert_delivered(deployment: Deployment, workflow_ids: Iterable[str]) -> None:
     """Every workflow has completed, every step was made and every event asked and answered once."""
     asked: set[str] = set()
     for workflow_id in workflow_ids:
@@ -72,7 +38,7 @@ def assert_delivered(deployment: Observed, workflow_ids: Iterable[str]) -> None:
     assert deployment.store.runnable_workflows() == []
 
 
-def assert_no_offset_past_its_effect(deployment: Observed) -> None:
+def assert_no_offset_past_its_effect(deployment: Deployment) -> None:
     """Neither the stored positions, nor what the groups have committed, may lie behind unfinished work.
 
     Offsets are read before their effects, so that parties may be at work meanwhile.
@@ -111,7 +77,7 @@ def assert_no_offset_past_its_effect(deployment: Observed) -> None:
 class _Effects:
     """What records have come to in the store. Each workflow is read once: over a wire that takes its time."""
 
-    def __init__(self, deployment: Observed) -> None:
+    def __init__(self, deployment: Deployment) -> None:
         self._deployment = deployment
         self._states: dict[str, dict[str, str]] = {}
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from afl.engine.model.store import StepDocument
 from afl_stream.agent.agent import HandlerContext
-from tests.worlds.delivery_checks import Observed
+from tests.worlds.deployment import Deployment
 from tests.worlds.parties import Handler
 
 SHOP = """
@@ -49,12 +49,12 @@ class Handlers:
         return {"label": f"{payload['total']} for call {self.calls[context.event_id]}"}
 
 
-def start_orders(deployment: Observed, count: int, stem: str = "order") -> list[str]:
+def start_orders(deployment: Deployment, count: int, stem: str = "order") -> list[str]:
     return [deployment.client.start(ORDER, {"items": ITEMS}, workflow_id=f"{stem}-{n}") for n in range(count)]
 
 
-def assert_one_answer_each(deployment: Observed, workflow_id: str) -> None:
-    """Check that the steps, the values made of them and the outputs are of the same answer to each event."""
+def assert_one_answer_each(deployment: Deployment, workflow_id: str) -> None:
+    """What the steps hold, what was made of it, and the outputs are of one and the same answer to each event."""
     steps = deployment.steps(workflow_id)
     prices: list[StepDocument] = [s for s in steps if s.facet_name == "shop.Price"]
     by_item = {s.params["item"]: s.returns for s in prices}
