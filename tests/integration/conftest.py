@@ -70,7 +70,7 @@ def deployments(processes: Processes, kafka_bootstrap: str, kafka_prefix: str, t
 def deployments_on_either_store(
     request: pytest.FixtureRequest, processes: Processes, kafka_bootstrap: str, kafka_prefix: str, tmp_path: Path
 ) -> Iterator[Deployments]:
-    """Makes deployments on the run's broker, whose stores are files, and then databases."""
+    """Make deployments on the run's broker, whose stores are files, and then databases."""
     if request.param == "mongo":
         url = request.getfixturevalue("mongodb_url")
         yield from deployments_on_mongodb(processes, tmp_path, kafka_bootstrap, kafka_prefix, url)

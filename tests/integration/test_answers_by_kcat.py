@@ -33,7 +33,7 @@ LIST, ANSWER, AUDIT, RUN = "kcat -C", "printf '%s' 'order-17|", "afl-stream audi
 
 @pytest.fixture
 def deployment(deployments: Deployments) -> Deployment:
-    """A shop that nobody works for yet."""
+    """Return a shop that nobody works for yet."""
     for tool in ("kcat", "jq"):
         required_tool(tool)
     return deployments(CHECKOUT)
@@ -44,7 +44,7 @@ def type_in(deployment: Deployment, text: str) -> str:
 
 
 def waiting_step(deployment: Deployment, workflow_id: str) -> str:
-    """The id of the step that waits for an answer, as the page's command shows it."""
+    """Return the id of the step that waits for an answer, as the page's command shows it."""
     shown: list[str] = []
 
     def is_shown() -> bool:

@@ -51,7 +51,7 @@ def await_all_written(deployment: Deployment, file: Path) -> None:
 
 
 def assert_told(deployment: Deployment, file: Path) -> None:
-    """The lines tell each event and each answer of the log."""
+    """Return the lines tell each event and each answer of the log."""
     events = [event for facet in FACETS for event in deployment.events(facet)]
     answers = [m for m in deployment.messages(deployment.topology.control()) if isinstance(m, StepContinue)]
     told = [(line["event_id"], line["step"], line["payload"]) for line in lines(file, "event")]
@@ -82,7 +82,7 @@ def audit_group(deployment: Deployment) -> str:
 
 
 def committed_work(deployment: Deployment) -> dict[TopicPartition, CommittedOffset]:
-    """What evaluators and agents have committed."""
+    """Return what evaluators and agents have committed."""
     topology = deployment.topology
     return {
         **deployment.committed(deployment.config.evaluator_group, [topology.control(), topology.commands()]),

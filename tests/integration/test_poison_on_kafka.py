@@ -81,7 +81,7 @@ def test_poison_on_the_control_topic_is_dead_lettered_and_the_answers_are_applie
 
 
 def waiting_step(deployment: Deployment, workflow_id: str, item: str) -> StepDocument:
-    """The step that asks for the price of this item, as soon as it has asked."""
+    """Return the step that asks for the price of this item, as soon as it has asked."""
 
     def found() -> list[StepDocument]:
         steps = deployment.steps(workflow_id)
@@ -93,7 +93,7 @@ def waiting_step(deployment: Deployment, workflow_id: str, item: str) -> StepDoc
 
 
 def event_of(deployment: Deployment, topic: str, step_id: str) -> bytes:
-    """What the step's event says, as soon as it is published."""
+    """Return what the step's event says, as soon as it is published."""
 
     def found() -> list[bytes]:
         return [r.value for r in deployment.records(topic) if r.key == step_id.encode() and r.value is not None]

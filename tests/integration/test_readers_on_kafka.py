@@ -79,7 +79,7 @@ def java(tmp_path_factory: pytest.TempPathFactory) -> JavaPrograms:
 
 @pytest.fixture
 def ended_sale(deployments: Deployments, tmp_path: Path) -> Deployment:
-    """A deployment in which one run has come to its end."""
+    """Return a deployment in which one run has come to its end."""
     deployment = deployments(SALES)
     handlers = tmp_path / "desk.py"
     handlers.write_text(HANDLERS)
@@ -92,7 +92,7 @@ def ended_sale(deployments: Deployments, tmp_path: Path) -> Deployment:
 
 
 def read_by_python(deployment: Deployment, facet: str, folder: Path) -> list[dict[str, Any]]:
-    """What the page's Python program prints, in the order of the keys; it loads nothing of ours."""
+    """Return what the page's Python program prints, in the order of the keys; it loads nothing of ours."""
     program = folder / "read_events.py"
     program.write_text(programs()[program.name])
     run = subprocess.run(
@@ -228,7 +228,7 @@ def test_topics_have_the_records_keys_and_headers_of_the_page(ended_sale: Deploy
 
 @pytest.fixture
 def waiting_checkouts(deployments: Deployments) -> Deployment:
-    """A deployment with an evaluator and no agent, in which three steps wait for one."""
+    """Return a deployment with an evaluator and no agent, in which three steps wait for one."""
     deployment = deployments(SALES)
     deployment.processes.evaluator()
     for order in ("1", "2", "3"):

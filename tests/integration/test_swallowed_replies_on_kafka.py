@@ -62,7 +62,7 @@ def deployment(broker: Broker, proxy: SwallowingProxy, processes: Processes, tmp
 
 
 def services(deployment: Deployment) -> list[Party]:
-    """Evaluator, agent and audit, each at work."""
+    """Start an evaluator, an agent and an audit."""
     folder = deployment.config.store_path.parent.parent
     (folder / "execution/answer_acceptance.py").write_text(ANSWERING)
     started = [

@@ -35,7 +35,7 @@ def answered(deployment: Deployment, numbers: range) -> bool:
 
 
 def with_all_committed(deployment: Deployment) -> Party:
-    """An agent that has answered the earlier events, and committed that."""
+    """Return an agent that has answered the earlier events, and committed that."""
     topic = deployment.topology.facet(PRICE)
     publish(deployment, EARLIER)
     agent = deployment.processes.agent()

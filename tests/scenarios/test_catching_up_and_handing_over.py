@@ -13,7 +13,6 @@ from afl.engine.model.store import PAUSED, Batch, OutboxRecord, ParkedRecord, Wo
 from afl.engine.workflow_cache import Workflows
 from afl.evaluation.evaluator import Evaluator as Engine
 from afl.stores.memory.store import MemoryStore
-from afl.stores.public.persistence import PAUSED, Batch, OutboxRecord, ParkedRecord, WorkflowRow
 from afl_stream.embedded.transport import Faults
 from afl_stream.evaluator.outbox import Lanes, OutboxDispatch
 from afl_stream.settings.config import StreamConfig

@@ -16,7 +16,7 @@ WORLDS = EMBEDDED
 
 @pytest.fixture
 def desk(world: World) -> Desk:
-    """A run whose questions were taken by an agent that answers later."""
+    """Return a run whose questions were taken by an agent that answers later."""
     desk = Desk(world.deployment(DESK))
     desk.deployment.worker({ASK: lambda payload, context: Deferred()})  # type: ignore[dict-item,return-value]  # answered by the tests
     desk.deployment.settle()

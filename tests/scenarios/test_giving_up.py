@@ -11,7 +11,6 @@ from afl.engine.clock import Clock
 from afl.engine.errors import WorkflowConflict
 from afl.engine.model.store import ERROR, PAUSED, Batch, ParkedRecord, StepDocument
 from afl.stores.memory.store import MemoryStore
-from afl.stores.public.persistence import ERROR, PAUSED, Batch, ParkedRecord, StepDocument
 from afl_stream.settings.config import StreamConfig
 from afl_stream.wire.messages import StepContinue
 from tests.record_headers import headers_of
@@ -53,7 +52,7 @@ class ShortStore(MemoryStore):
 
 @pytest.fixture
 def desk() -> Desk:
-    """A desk with the workflows `bad` and `good`, of which its evaluator has nothing in memory."""
+    """Return a desk with the workflows `bad` and `good`, of which its evaluator has nothing in memory."""
     deployment = embedded(None, DESK, stores=OneStore(ShortStore), control_partitions=1)
     first = Desk(deployment)
     first.start(BAD)

@@ -128,7 +128,7 @@ class Life:
 
 
 def faults_of(deployment: Deployment) -> dict[str, Faults]:
-    """The faults of each party, and of the broker where it is in the test's hands."""
+    """Return the faults of each party, and of the broker where it is in the test's hands."""
     faults = {"evaluator": Faults(), "agent": Faults()}
     if isinstance(deployment.cluster, EmbeddedCluster):
         faults["broker"] = deployment.broker_faults

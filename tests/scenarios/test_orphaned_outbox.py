@@ -1,6 +1,6 @@
 """Records whose writer died between commit and publishing: somebody else publishes them, at the right time, once."""
 
-from afl.stores.public.persistence import COMPLETED
+from afl.engine.model.store import COMPLETED
 from afl_stream.embedded.transport import Crash, Faults
 from afl_stream.settings.config import EvaluatorSettings
 from afl_stream.wire.messages import StepContinue
@@ -139,7 +139,7 @@ def test_a_record_in_a_lane_that_its_writer_had_lost_unknowingly_is_swept_by_the
 
 
 def broker_that_takes_nothing(world: World) -> tuple[Deployment, Evaluator]:
-    """A deployment whose broker refuses to write, after an evaluator has committed a workflow's start."""
+    """Return a deployment whose broker refuses to write, after an evaluator has committed a workflow's start."""
     deployment = world.deployment(DESK)
     evaluator = deployment.evaluator()
     # An earlier workflow, so that all schemas are announced.

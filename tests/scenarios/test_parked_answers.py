@@ -58,7 +58,7 @@ class CountingStore(MemoryStore):
 
 
 def desk_that_counts(evaluator: EvaluatorSettings | None = None) -> tuple[Desk, CountingStore]:
-    """A desk whose parties share a store that counts."""
+    """Return a desk whose parties share a store that counts."""
     settings = evaluator or EvaluatorSettings()
     stores = OneStore(CountingStore)
     desk = Desk(embedded(None, DESK, stores=stores, evaluator=settings, control_partitions=1))

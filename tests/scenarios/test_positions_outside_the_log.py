@@ -38,7 +38,7 @@ def desk() -> Desk:
 
 @pytest.fixture
 def going_on() -> Desk:
-    """A desk whose operator has said that lost records are lost."""
+    """Return a desk whose operator has said that lost records are lost."""
     return Desk(embedded(None, DESK, control_partitions=1, evaluator=GO_ON))
 
 

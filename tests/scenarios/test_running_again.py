@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from afl.engine.model.store import CANCELLED, COMPLETED, ERROR, PAUSED
 from afl.engine.states import EventState
-from afl.stores.public.persistence import CANCELLED, COMPLETED, ERROR, PAUSED
 from afl_stream.embedded.transport import Crash
 from afl_stream.wire.messages import (
     FailureReason,

@@ -4,6 +4,7 @@ import json
 import logging
 import sqlite3
 from collections.abc import Mapping
+from contextlib import closing
 
 import pytest
 
@@ -130,7 +131,7 @@ def test_a_runnable_workflow_that_cannot_be_read_is_logged_and_holds_up_no_other
 
 
 def without_a_topic(world: World, caplog: pytest.LogCaptureFixture) -> Desk:
-    """A workflow whose third question was committed when its facet's topic was gone."""
+    """Return a workflow whose third question was committed when its facet's topic was gone."""
     desk = Desk(world.deployment(DESK, NOTE))
     desk.start()
     desk.deployment.transport.admin().delete_topic(desk.deployment.topology.facet(ASK))

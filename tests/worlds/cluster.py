@@ -30,13 +30,13 @@ class Cluster(Protocol):
         """How long one turn of a party waits for a record."""
 
     def transport(self, faults: Faults) -> MortalTransport:
-        """A party's own connection. Faults at the transport's own points act on the embedded broker only."""
+        """Return a party's own connection. Faults at the transport's own points act on the embedded broker only."""
 
     def records(self, topic: str) -> list[Record]:
         """Everything on a topic, by partition and offset."""
 
     def committed(self, group: str, topics: Sequence[str]) -> Mapping[TopicPartition, CommittedOffset]:
-        """What a group has committed on some topics; partitions without an offset are left out."""
+        """Return what a group has committed on some topics; partitions without an offset are left out."""
 
     def queue(
         self, topic: str, value: bytes | None, key: bytes | None, headers: Headers, partition: int | None

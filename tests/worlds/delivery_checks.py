@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from afl.engine.model.store import COMPLETED
 from afl.engine.states import EventState, StepState
-from afl.stores.public.persistence import COMPLETED
 from afl_stream.transport import Record, TopicPartition
 from afl_stream.wire.messages import Event, StartWorkflow, StepContinue, StepFailed
 from tests.worlds.deployment import Deployment, unique_ids

@@ -19,12 +19,13 @@ from afl.compiled.program import CompiledProgram
 from afl.compiler import compile_text
 from afl.engine.clock import ManualClock
 from afl.engine.execution.scripts import ScriptRunner
-from afl.stores.public.persistence import EngineStore, StepDocument, WorkflowRow
+from afl.engine.model.store import StepDocument, WorkflowRow
+from afl.stores.public.persistence import EngineStore
 from afl.telemetry.telemetry import Telemetry
 from afl_stream.client.client import Client
 from afl_stream.embedded.transport import EmbeddedBroker, Faults
-from afl_stream.evaluator.service import open_codec
 from afl_stream.partitioner import partition_for
+from afl_stream.programs.deployment_codec import open_codec
 from afl_stream.settings.config import StreamConfig
 from afl_stream.topics.declared import Topology
 from afl_stream.transport import CommittedOffset, Headers, Record, TopicPartition
@@ -214,18 +215,18 @@ class Deployment:
         return self.cluster.records(topic)
 
     def committed(self, group: str, topics: Sequence[str]) -> Mapping[TopicPartition, CommittedOffset]:
-        """What a group has committed on some topics; partitions without an offset are left out."""
+        """Return what a group has committed on some topics; partitions without an offset are left out."""
         return self.cluster.committed(group, topics)
 
     def messages(self, topic: str) -> list[Message]:
         return [self.codec.decode(r.value, r.headers, json_allowed=True) for r in self.records(topic)]
 
     def events(self, facet: str) -> list[Event]:
-        """The events on a facet's topic, copies included."""
+        """Return the events on a facet's topic, copies included."""
         return [message for message in self.messages(self.topology.facet(facet)) if isinstance(message, Event)]
 
     def milestones(self, workflow_id: str) -> list[Lifecycle]:
-        """What subscribers were told of a workflow, copies left out."""
+        """Return what subscribers were told of a workflow, copies left out."""
         unique: dict[bytes, Lifecycle] = {}
         for record in self.records(self.topology.lifecycle()):
             message = self.codec.decode(record.value, record.headers)
@@ -254,12 +255,12 @@ class Deployment:
         return self.store.load_steps(workflow_id)
 
     def step(self, workflow_id: str, facet: str) -> StepDocument:
-        """The only step of a workflow that calls this facet."""
+        """Return the only step of a workflow that calls this facet."""
         (found,) = [step for step in self.steps(workflow_id) if step.facet_name == facet]
         return found
 
     def outcomes(self) -> Counter[str]:
-        """What became of the records that the evaluators have handled."""
+        """Return what became of the records that the evaluators have handled."""
         counted: Counter[str] = Counter()
         for evaluator in self.evaluators:
             counted.update({str(outcome): count for outcome, count in evaluator.stats.outcomes.items()})
@@ -305,13 +306,13 @@ class Deployment:
         self.put(topic, value, key=key, headers=headers_for(message, source="/tests"), partition=partition)
 
     def id_in_partition(self, partition: int, stem: str = "wf") -> str:
-        """A workflow id whose control partition is this one."""
+        """Return a workflow id whose control partition is this one."""
         count = self.config.topics.control_partitions
         return next(name for n in range(1_000) if partition_for((name := f"{stem}-{n}").encode(), count) == partition)
 
 
 def unique_ids(records: Iterable[Record]) -> list[str]:
-    """The event ids of some records, each once, after a check that copies are the same to the byte."""
+    """Return the event ids of some records, each once, after a check that copies are the same to the byte."""
     seen: dict[str, Record] = {}
     for record in records:
         event_id = headers_of(record)["ce_id"].decode()

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from afl.engine.execution.generations import current_steps
+from afl.engine.model.store import Batch, StepDocument, WorkflowChange
 from afl.engine.states import EventState, StepState
-from afl.stores.public.persistence import Batch, StepDocument, WorkflowChange
 from afl_stream.wire.messages import FailureReason, StepContinue, StepFailed
 from tests.record_headers import headers_of
 from tests.worlds.deployment import Deployment
@@ -83,7 +83,7 @@ class Desk:
     # --- what is looked at ----------------------------------------------------------------------------------------
 
     def steps(self, workflow_id: str = "wf-1") -> list[StepDocument]:
-        """The steps that count: what was run again has taken the place of what it was before."""
+        """Return the steps that count: what was run again has taken the place of what it was before."""
         row = self.deployment.workflow(workflow_id)
         return list(current_steps(self.deployment.steps(workflow_id), row.execution))
 
@@ -92,7 +92,7 @@ class Desk:
         return found
 
     def told(self, workflow_id: str = "wf-1") -> list[str]:
-        """What subscribers were told of a run, in words."""
+        """Return what subscribers were told of a run, in words."""
         return [milestone.kind for milestone in self.deployment.milestones(workflow_id)]
 
     def letters(self) -> list[tuple[str, str]]:
@@ -103,7 +103,7 @@ class Desk:
 
 
 def step_id_of(question: str, workflow_id: str) -> str:
-    """The id that the step with this question will have: ids follow from the workflow's id and the program alone."""
+    """Return the id that the step with this question will have: it follows from the workflow and the program alone."""
     twin = Desk(embedded(None, DESK))
     twin.start(workflow_id)
     twin.answer(twin.step(FIRST, workflow_id).id, THIRD)

@@ -95,10 +95,10 @@ class KafkaCluster:
         return MortalKafkaTransport(self._config)
 
     def crash(self) -> None:
-        """The brokers live on."""
+        """Return the brokers live on."""
 
     def reopen(self) -> None:
-        """The brokers are there."""
+        """Return the brokers are there."""
 
     def close(self) -> None:
         self._reader.close()
@@ -124,7 +124,7 @@ class KafkaCluster:
         return not behind or time.monotonic() - self._moved_s > _PAUSED_S
 
     def _partitions_wanted(self, deployment: Deployment) -> set[TopicPartition]:
-        """What the parties should have among them."""
+        """Return what the parties should have among them."""
         topics = {self._topology.facet(facet) for worker in deployment.workers for facet in worker.facets}
         if deployment.evaluators:
             topics |= {self._topology.control(), self._topology.commands()}

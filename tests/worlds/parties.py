@@ -74,7 +74,7 @@ class Evaluator:
         return found
 
     def partitions(self) -> set[int]:
-        """The control partitions that it owns."""
+        """Return the control partitions that it owns."""
         return {place.partition for place in self.stats.owned if place.topic.endswith("control")}
 
     def stop(self) -> None:

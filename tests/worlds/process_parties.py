@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from afl.stores.public.persistence import ENDED_STATUSES
+from afl.engine.model.store import ENDED_STATUSES
 from tests.eventually import eventually
 from tests.worlds.facets import facets_with_events
 from tests.worlds.party_handlers import argument_for

@@ -31,7 +31,7 @@ from tools.mongodb.testcontainer import mongodb_in_docker
 def kafka_bootstrap(
     bootstrap_from_outside: str | None, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[str]:
-    """The address of the run's broker: the person's own (AFL_KAFKA_BOOTSTRAP), else ours, else one in Docker."""
+    """Return the address of the run's broker: the person's own (AFL_KAFKA_BOOTSTRAP), else ours, else one in Docker."""
     if bootstrap_from_outside is not None:
         yield _answering(bootstrap_from_outside)
         return
@@ -59,7 +59,7 @@ def kafka_bootstrap(
 def mongodb_url(
     mongodb_from_outside: str | None, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[str]:
-    """The address of the run's MongoDB: the person's own (AFL_MONGODB_URL), one in Docker, else ours."""
+    """Return the address of the run's MongoDB: the person's own (AFL_MONGODB_URL), one in Docker, else ours."""
     if mongodb_from_outside is not None:
         yield mongodb_from_outside
         return
@@ -68,7 +68,7 @@ def mongodb_url(
 
 @pytest.fixture(scope="session")
 def standalone_mongodb_url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a MongoDB, in Docker or ours, that is no replica set: it has no transactions."""
+    """Return the address of a MongoDB, in Docker or ours, that is no replica set: it has no transactions."""
     yield from _mongodb(request, tmp_path_factory, standalone=True)
 
 
@@ -90,7 +90,7 @@ def _mongodb(
 
 @pytest.fixture
 def kafka_prefix(kafka_bootstrap: str) -> Iterator[str]:
-    """A prefix that no other test has, for topics and groups; its topics are deleted after the test."""
+    """Return a prefix that no other test has, for topics and groups; its topics are deleted after the test."""
     prefix = f"t{uuid.uuid4().hex[:8]}."
     yield prefix
     client = AdminClient({"bootstrap.servers": kafka_bootstrap, "log_level": 0})
@@ -152,13 +152,13 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def _names(argument: str | Sequence[str]) -> list[str]:
-    """What a `parametrize` names."""
+    """Return what a `parametrize` names."""
     return [name.strip() for name in argument.split(",")] if isinstance(argument, str) else list(argument)
 
 
 @pytest.fixture
 def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
-    """Makes a test's deployments: each test that asks for it runs in every world, unless it narrows them down."""
+    """Make a test's deployments: each test that asks for it runs in every world, unless it narrows them down."""
     made = _WORLDS[request.param](request, tmp_path / "world")
     yield made
     made.close()

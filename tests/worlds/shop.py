@@ -54,7 +54,7 @@ def start_orders(deployment: Deployment, count: int, stem: str = "order") -> lis
 
 
 def assert_one_answer_each(deployment: Deployment, workflow_id: str) -> None:
-    """What the steps hold, what was made of it, and the outputs are of one and the same answer to each event."""
+    """Return what the steps hold, what was made of it, and the outputs are of one and the same answer to each event."""
     steps = deployment.steps(workflow_id)
     prices: list[StepDocument] = [s for s in steps if s.facet_name == "shop.Price"]
     by_item = {s.params["item"]: s.returns for s in prices}

@@ -18,7 +18,7 @@ _TABLES_OF_WORK: Final = ("workflow", "workflow_inputs", "step", "position", "ou
 
 
 def rows_of_work(deployment: Deployment) -> dict[str, list[tuple[object, ...]]]:
-    """The store's rows, to the byte, as they are in the file or in the database."""
+    """Return the store's rows, to the byte, as they are in the file or in the database."""
     if deployment.config.store.url is not None:
         return rows_of_database(deployment.config.store.url, _TABLES_OF_WORK)
     with file_of(deployment) as file:
@@ -27,7 +27,7 @@ def rows_of_work(deployment: Deployment) -> dict[str, list[tuple[object, ...]]]:
 
 @contextmanager
 def file_of(deployment: Deployment) -> Iterator[sqlite3.Connection]:
-    """The store's file, opened beside the parties that have it open."""
+    """Return the store's file, opened beside the parties that have it open."""
     connection = sqlite3.connect(deployment.config.store_path)
     try:
         yield connection

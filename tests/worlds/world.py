@@ -55,7 +55,7 @@ class World(ABC):
         self._made: list[Deployment] = []
 
     def deployment(self, *sources: str, **settings: Unpack[Settings]) -> Deployment:
-        """A deployment of its own topics and rows, to which these programs are deployed."""
+        """Return a deployment of its own topics and rows, to which these programs are deployed."""
         self._made.append(self._make(sources, settings))
         return self._made[-1]
 
@@ -153,7 +153,7 @@ class Deployments:
 def deployments_on_mongodb(
     processes: Processes, folder: Path, bootstrap: str, prefix: str, url: str
 ) -> Iterator[Deployments]:
-    """Makes deployments that each have a database; they are dropped at the end."""
+    """Make deployments that each have a database; they are dropped at the end."""
     stem = f"t{uuid.uuid4().hex[:12]}"
     made = Deployments(processes, folder, bootstrap, prefix, store_url=f"{url.rstrip('/')}/{stem}")
     yield made
@@ -167,7 +167,7 @@ def deployments_on_mongodb(
 def embedded(
     folder: Path | None, *sources: str, stores: Stores | None = None, **settings: Unpack[Settings]
 ) -> Deployment:
-    """A deployment on the embedded broker, for what has no meaning elsewhere.
+    """Return a deployment on the embedded broker, for what has no meaning elsewhere.
 
     Without a folder it lives in memory and cannot restart. Without `stores` its rows are in the folder, or in memory.
     """
@@ -196,7 +196,7 @@ def _embedded(folder: Path | None, stores: Stores, sources: tuple[str, ...], set
 
 
 def _config(base: StreamConfig, settings: Settings) -> StreamConfig:
-    """The settings of a deployment, where `base` has those of its world."""
+    """Return the settings of a deployment, where `base` has those of its world."""
     evaluator = settings.get("evaluator", base.evaluator)
     partitions = settings.get("control_partitions", base.topics.control_partitions)
     return replace(
@@ -211,7 +211,7 @@ def _config(base: StreamConfig, settings: Settings) -> StreamConfig:
 
 
 def kafka_environment(bootstrap: str, prefix: str, folder: Path, *, protocol: str = "classic") -> dict[str, str]:
-    """The settings of a deployment on this broker, as its processes have them."""
+    """Return the settings of a deployment on this broker, as its processes have them."""
     return {
         "AFL_PREFIX": prefix,
         "AFL_KAFKA_BOOTSTRAP": bootstrap,
