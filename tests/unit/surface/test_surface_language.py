@@ -2,132 +2,18 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
 from io import StringIO
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-import afl
 from afl import ast, cli
-from afl.config import AFLConfig, MongoDBConfig, ResolverConfig, load_config
-from afl.emitter import JSONEmitter, emit_dict, emit_json
-from afl.loader import SourceLoader
-from afl.parser import AFLParser, ParseError, parse
-from afl.resolver import DependencyResolver, MongoDBNamespaceResolver, NamespaceIndex
-from afl.source import CompilerInput, FileOrigin, MavenOrigin, MongoDBOrigin, SourceEntry, SourceRegistry
-from afl.validator import AFLValidator, ValidationError, ValidationResult, validate
-from tests.unit.surface.shapes import assert_fields, assert_takes, written
-
-#: Fields of the tree's nodes; those of all nodes (`node_id`, `location`) are keyword-only.
-NODES = {
-    "SourceLocation": "line, column, end_line=None, end_column=None, source_id=None",
-    "TypeRef": "name",
-    "ArrayType": "element_type",
-    "Parameter": "name, type, default=None",
-    "Literal": "value, kind",
-    "Reference": "path, is_input",
-    "ConcatExpr": "operands",
-    "BinaryExpr": "operator, left, right",
-    "UnaryExpr": "operator, operand",
-    "ArrayLiteral": "elements",
-    "MapEntry": "key, value",
-    "MapLiteral": "entries",
-    "IndexExpr": "target, index",
-    "NamedArg": "name, value",
-    "MixinSig": "name, args",
-    "MixinCall": "name, args, alias=None",
-    "CallExpr": "name, args, mixins",
-    "StepStmt": "name, call, body=None",
-    "YieldStmt": "call",
-    "ForeachClause": "variable, iterable",
-    "Block": "steps, yield_stmts",
-    "AndThenBlock": "block, foreach=None",
-    "PromptBlock": "system, template, model",
-    "ScriptBlock": "language, code",
-    "ReturnClause": "params",
-    "FacetSig": "name, params, returns, mixins",
-    "FacetDecl": "sig, body=None",
-    "EventFacetDecl": "sig, body=None",
-    "WorkflowDecl": "sig, body=None",
-    "ImplicitDecl": "name, call",
-    "UsesDecl": "name",
-    "SchemaField": "name, type",
-    "SchemaDecl": "name, fields",
-    "Namespace": "name, uses, facets, event_facets, workflows, implicits, schemas",
-    "Program": "namespaces, facets, event_facets, workflows, implicits, schemas",
-}
-SIGNATURES: list[tuple[Callable[..., Any], str]] = [
-    (ParseError, "message, line=None, column=None, source_id=None"),
-    (AFLParser, ""),
-    (AFLParser.parse, "source, filename='<string>', source_id=None"),
-    (AFLParser.parse_file, "path"),
-    (AFLParser.parse_sources, "compiler_input"),
-    (AFLParser.parse_and_resolve, "compiler_input, config=None"),
-    (parse, "source"),
-    (JSONEmitter, "include_locations=True, include_provenance=False, source_registry=None, indent=2"),
-    (JSONEmitter.emit, "node"),
-    (JSONEmitter.emit_dict, "node"),
-    (emit_json, "ast, include_locations=True, indent=2"),
-    (emit_dict, "ast, include_locations=True"),
-    (AFLValidator, ""),
-    (AFLValidator.validate, "program"),
-    (validate, "program"),
-    (ValidationResult.add_error, "message, location=None"),
-    (ValidationError, "message, line=None, column=None"),
-    (FileOrigin, "path"),
-    (MongoDBOrigin, "collection_id, display_name"),
-    (MavenOrigin, "group_id, artifact_id, version, classifier=''"),
-    (SourceEntry, "text, origin, is_library=False"),
-    (ast.SourceLocation, NODES["SourceLocation"]),
-    (SourceRegistry.register, "source_id, origin"),
-    (SourceRegistry.get, "source_id"),
-    (SourceRegistry.register_entry, "entry"),
-    (SourceRegistry.from_compiler_input, "compiler_input"),
-    (SourceLoader.load_file, "path, is_library=False"),
-    (SourceLoader.load_mongodb, "collection_id, display_name, is_library=True, config=None"),
-    (
-        SourceLoader.load_maven,
-        "group_id, artifact_id, version, classifier='sources', is_library=True, repository_url=SOME",
-    ),
-    (load_config, "path=None"),
-    (NamespaceIndex, "paths"),
-    (NamespaceIndex.find_namespace, "name"),
-    (NamespaceIndex.all_namespaces, ""),
-    (MongoDBNamespaceResolver, "config"),
-    (MongoDBNamespaceResolver.find_namespace, "name"),
-    (MongoDBNamespaceResolver.batch_find, "names"),
-    (DependencyResolver, "filesystem_index=None, mongodb_resolver=None"),
-    (DependencyResolver.resolve, "program, registry, compiler_input"),
-    (cli.main, "args=None"),
-]
-
-
-@pytest.mark.parametrize(("name", "fields"), [item for item in NODES.items() if item[0] != "SourceLocation"])
-def test_a_node_of_the_tree_has_its_fields(name: str, fields: str) -> None:
-    cls = getattr(ast, name)
-    assert getattr(afl, name) is cls
-    positional = [field.name for field in dataclasses.fields(cls) if not field.kw_only]
-
-    assert positional[: len(written(fields))] == [parameter.name for parameter in written(fields)]
-
-
-@pytest.mark.parametrize("name", [name for name in NODES if name != "SourceLocation"])
-def test_a_node_has_an_id_and_a_place_that_are_not_compared(name: str) -> None:
-    cls = getattr(ast, name)
-    common = {field.name: field for field in dataclasses.fields(cls) if field.name in ("node_id", "location")}
-
-    assert issubclass(cls, ast.ASTNode)
-    assert set(common) == {"node_id", "location"}
-    assert all(field.kw_only and not field.compare for field in common.values())
-
-
-@pytest.mark.parametrize(("function", "takes"), SIGNATURES, ids=lambda value: getattr(value, "__qualname__", ""))
-def test_a_function_takes_its_parameters(function: Callable[..., Any], takes: str) -> None:
-    assert_takes(function, takes)
+from afl.config import AFLConfig, MongoDBConfig, load_config
+from afl.emitter import emit_dict, emit_json
+from afl.parser import parse
+from afl.source import CompilerInput, FileOrigin, MavenOrigin, MongoDBOrigin, SourceEntry
+from afl.validator import ValidationError, ValidationResult, validate
 
 
 def test_a_block_knows_its_first_yield() -> None:
@@ -287,21 +173,6 @@ def test_the_command_says_which_argument_it_cannot_use(args: list[str], text: st
 
     assert code == 1
     assert text in err
-
-
-@pytest.mark.parametrize(
-    ("cls", "fields"),
-    [
-        (MongoDBConfig, "url=SOME, username='', password='', auth_source='admin', database='afl'"),
-        (ResolverConfig, "source_paths=[], auto_resolve=False, mongodb_resolve=False"),
-        (AFLConfig, "mongodb=SOME, resolver=SOME"),
-        (ValidationResult, "errors=[]"),
-        (CompilerInput, "primary_sources=[], library_sources=[]"),
-        (SourceRegistry, "sources={}"),
-    ],
-)
-def test_what_people_make_themselves_has_its_fields(cls: type, fields: str) -> None:
-    assert_fields(cls, fields)
 
 
 def test_a_config_without_an_environment_is_for_a_server_on_this_machine() -> None:

@@ -1,8 +1,10 @@
-"""Every module and name that users import is there."""
+"""Every module and name that people import is there, in one table."""
 
+from collections.abc import Iterator
 from importlib import import_module
 
-import pytest
+import afl.runtime
+from afl.runtime import entities
 
 MODULES = """
 afl afl.ast afl.parser afl.transformer afl.grammar afl.emitter afl.validator afl.source afl.loader
@@ -55,6 +57,23 @@ FlowDefinitionDAO WorkflowDefinitionDAO RunnerDefinitionDAO StepDefinitionDAO Ev
 LogDefinitionDAO ServerDefinitionDAO KeyLockDAO DataServices
 """
 OF_MODULES = {
+    "afl.runtime.types": "StepId BlockId EventId WorkflowId StatementId ObjectType AttributeValue FacetAttributes "
+    "VersionInfo generate_id step_id block_id event_id workflow_id",
+    "afl.runtime.states": "StepState EventState STEP_TRANSITIONS BLOCK_TRANSITIONS YIELD_TRANSITIONS "
+    "SCHEMA_TRANSITIONS EVENT_TRANSITIONS get_next_state select_transitions",
+    "afl.runtime.step": "StepDefinition StepTransition",
+    "afl.runtime.persistence": "PersistenceAPI IterationChanges EventDefinition",
+    "afl.runtime.memory_store": "MemoryStore",
+    "afl.runtime.block": "StatementDefinition StepAnalysis BlockAnalysis",
+    "afl.runtime.dependency": "DependencyGraph",
+    "afl.runtime.expression": "ExpressionEvaluator EvaluationContext evaluate_args",
+    "afl.runtime.telemetry": "Telemetry TelemetryEvent",
+    "afl.runtime.events": "EventManager EventDispatcher LocalEventHandler",
+    "afl.runtime.errors": "RuntimeError InvalidStepStateError StepNotFoundError BlockNotFoundError "
+    "DependencyNotSatisfiedError EvaluationError ReferenceError InvalidTransitionError ConcurrencyError EventError "
+    "VersionMismatchError",
+    "afl.runtime.dao": "FlowDefinitionDAO WorkflowDefinitionDAO RunnerDefinitionDAO StepDefinitionDAO "
+    "EventDefinitionDAO TaskDefinitionDAO LogDefinitionDAO ServerDefinitionDAO KeyLockDAO DataServices",
     "afl.parser": "ParseError AFLParser parse",
     "afl.validator": "AFLValidator ValidationResult ValidationError validate",
     "afl.emitter": "JSONEmitter emit_json emit_dict",
@@ -89,20 +108,35 @@ OF_MODULES = {
     "afl.runtime.runner": "RunnerConfig RunnerService",
     "afl.runtime.runner.service": "RunnerService RunnerConfig RESUME_TASK_NAME",
 }
+#: Modules that hold classes only.
+OF_CLASSES = ("afl.runtime.changers.", "afl.runtime.handlers.")
 
 
-@pytest.mark.parametrize("name", MODULES.split())
-def test_a_module_can_be_imported(name: str) -> None:
-    assert import_module(name).__name__
-
-
-@pytest.mark.parametrize(
-    ("module", "name"),
-    [
+def test_every_module_and_name_is_where_people_import_it_from() -> None:
+    rows = [
+        *((module, "__name__") for module in MODULES.split()),
         *(("afl", name) for name in OF_AFL.split()),
-        *(("afl.runtime", name) for name in OF_RUNTIME.split()),
+        *(("afl.runtime", name) for name in [*OF_RUNTIME.split(), *afl.runtime.__all__]),
         *((module, name) for module, names in OF_MODULES.items() for name in names.split()),
-    ],
-)
-def test_a_name_is_in_its_module(module: str, name: str) -> None:
-    assert getattr(import_module(module), name) is not None
+    ]
+
+    assert [f"{module}.{name}" for module, name in rows if getattr(import_module(module), name, None) is None] == []
+    assert list(names_of_other_things()) == []
+    assert len(rows) > 450
+
+
+def names_of_other_things() -> Iterator[str]:
+    """Names that stand for one thing in the package and for another in its module, or for no class."""
+    for module, names in OF_MODULES.items():
+        for name in names.split():
+            found = getattr(import_module(module), name)
+            if name in afl.runtime.__all__ and getattr(afl.runtime, name) is not found:
+                yield f"afl.runtime.{name} is not that of {module}"
+            if module.startswith(OF_CLASSES) and not isinstance(found, type):
+                yield f"{module}.{name} is no class"
+    for name, thing in vars(entities).items():
+        if getattr(thing, "__module__", "") == entities.__name__:
+            alias = "EntityStatementDefinition" if name == "StatementDefinition" else name
+            if getattr(afl.runtime, alias, None) is not thing:
+                yield f"afl.runtime.{alias} is not that of {entities.__name__}"
+    yield from (f"dir(afl.runtime) lacks {name}" for name in set(afl.runtime.__all__) - set(dir(afl.runtime)))

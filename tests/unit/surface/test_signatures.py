@@ -1,0 +1,297 @@
+"""Functions, constructors and methods take what people write, in one table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from afl import ast, cli
+from afl.config import load_config
+from afl.emitter import JSONEmitter, emit_dict, emit_json
+from afl.loader import SourceLoader
+from afl.parser import AFLParser, ParseError, parse
+from afl.resolver import DependencyResolver, MongoDBNamespaceResolver, NamespaceIndex
+from afl.runtime import (
+    AgentPoller,
+    BlockAnalysis,
+    ClaudeAgentRunner,
+    DependencyGraph,
+    Evaluator,
+    EventDispatcher,
+    EventManager,
+    ExecutionContext,
+    ExpressionEvaluator,
+    FacetAttributes,
+    LLMHandler,
+    LocalEventHandler,
+    MemoryStore,
+    MongoStore,
+    PersistenceAPI,
+    RegistryRunner,
+    RunnerService,
+    StepAnalysis,
+    StepDefinition,
+    StepTransition,
+    Telemetry,
+    ToolRegistry,
+    evaluate_args,
+    get_next_state,
+    select_transitions,
+)
+from afl.runtime.changers import get_state_changer
+from afl.runtime.changers.base import StateChanger
+from afl.runtime.handlers import get_handler
+from afl.runtime.handlers.base import StateHandler
+from afl.runtime.script_executor import ScriptError, ScriptExecutor, execute_script
+from afl.source import FileOrigin, MavenOrigin, MongoDBOrigin, SourceEntry, SourceRegistry
+from afl.validator import AFLValidator, ValidationError, ValidationResult, validate
+from tests.unit.surface.shapes import signature_differences
+
+ENGINE: list[tuple[Callable[..., Any], str]] = [
+    (StepTransition.request_state_change, "request=True"),
+    (StepTransition.set_push_me, "push"),
+    (StepTransition.set_error, "error"),
+    (
+        StepDefinition.create,
+        "workflow_id, object_type, facet_name='', statement_id=None, container_id=None, container_type=None, "
+        "block_id=None, root_id=None",
+    ),
+    (StepDefinition.change_state, "new_state"),
+    (StepDefinition.request_state_change, "request=True"),
+    (StepDefinition.mark_error, "error=None"),
+    (StepDefinition.set_attribute, "name, value, is_return=False"),
+    (StepDefinition.get_attribute, "name"),
+    (FacetAttributes.set_param, "name, value, type_hint='Any'"),
+    (FacetAttributes.set_return, "name, value, type_hint='Any'"),
+    (FacetAttributes.get_param, "name"),
+    (FacetAttributes.get_return, "name"),
+    (FacetAttributes.merge, "other"),
+    (get_next_state, "current, transitions"),
+    (select_transitions, "object_type"),
+    (ExpressionEvaluator, ""),
+    (ExpressionEvaluator.evaluate, "expr, ctx"),
+    (evaluate_args, "args, ctx"),
+    (DependencyGraph.from_ast, "block_ast, workflow_inputs, program_ast=None"),
+    (DependencyGraph.can_create, "statement_id, completed"),
+    (DependencyGraph.get_ready_statements, "completed"),
+    (DependencyGraph.get_statement, "statement_id"),
+    (DependencyGraph.get_all_statements, ""),
+    (DependencyGraph.topological_order, ""),
+    (StepAnalysis.load, "block, statements, steps"),
+    (StepAnalysis.can_be_created, ""),
+    (StepAnalysis.is_blocked, ""),
+    (StepAnalysis.has_pending_work, ""),
+    (BlockAnalysis.load, "step, blocks, mixins=False"),
+    (StateChanger.__init__, "step, context"),
+    (StateChanger.process, ""),
+    (StateChanger.select_state, ""),
+    (StateChanger.execute_state, "state"),
+    (get_state_changer, "step, context"),
+    (StateHandler, "step, context"),
+    (StateHandler.process, ""),
+    (StateHandler.process_state, ""),
+    (StateHandler.transition, ""),
+    (StateHandler.stay, "push=False"),
+    (StateHandler.error, "error"),
+    (get_handler, "state, step, context"),
+    (ExecutionContext.get_workflow_ast, ""),
+    (ExecutionContext.get_workflow_root, ""),
+    (ExecutionContext.get_statement_definition, "step"),
+    (ExecutionContext.get_block_ast, "block_step"),
+    (ExecutionContext.get_block_graph, "block_id"),
+    (ExecutionContext.set_block_graph, "block_id, graph"),
+    (ExecutionContext.set_block_ast_cache, "block_id, block_ast"),
+    (ExecutionContext.get_completed_step_by_name, "step_name, block_id"),
+    (ExecutionContext.resolve_qualified_name, "name"),
+    (ExecutionContext.get_facet_definition, "name"),
+    (ExecutionContext.clear_caches, ""),
+    # Without a name: the database that the URL names, or else `afl`.
+    (MongoStore, "connection_string='', database_name=SOME, create_indexes=True, client=None"),
+    (Evaluator, "persistence, telemetry=None, max_iterations=1000000"),
+    (Evaluator.execute, "workflow_ast, inputs=None, program_ast=None, runner_id=''"),
+    (Evaluator.resume, "workflow_id_val, workflow_ast=None, program_ast=None, inputs=None, runner_id=''"),
+    (Evaluator.continue_step, "step_id, result=None"),
+    (Evaluator.fail_step, "step_id, error_message"),
+    (EventManager, "persistence"),
+    (EventManager.create_event, "step_id, workflow_id, event_type, payload"),
+    (EventManager.dispatch, "event"),
+    (EventManager.start_processing, "event"),
+    (EventManager.complete, "event, result"),
+    (EventManager.error, "event, error"),
+    (EventManager.get_pending_events, "workflow_id"),
+    (EventDispatcher, ""),
+    (EventDispatcher.dispatch, "event"),
+    (EventDispatcher.poll_completed, ""),
+    (LocalEventHandler, ""),
+    (LocalEventHandler.register, "event_type, handler"),
+    (LocalEventHandler.handle, "event"),
+    (Telemetry, "enabled=True"),
+    (Telemetry.get_events, ""),
+    (Telemetry.clear, ""),
+    (Telemetry.to_json, "indent=2"),
+    (Telemetry.log_workflow_start, "workflow_id, workflow_name"),
+    (Telemetry.log_workflow_complete, "workflow_id, result=None"),
+    (Telemetry.log_workflow_error, "workflow_id, error"),
+    (Telemetry.log_iteration_start, "workflow_id, iteration"),
+    (Telemetry.log_iteration_end, "workflow_id, iteration, created, updated"),
+    (Telemetry.log_step_created, "step"),
+    (Telemetry.log_state_begin, "step, state"),
+    (Telemetry.log_state_end, "step, state"),
+    (Telemetry.log_state_transition, "step, from_state, to_state"),
+    (Telemetry.log_error, "step, state, error"),
+    (Telemetry.log_dependency_resolved, "step_id, dependency_id"),
+    (Telemetry.log_event_published, "event_id, step_id, event_type"),
+]
+LANGUAGE: list[tuple[Callable[..., Any], str]] = [
+    (ParseError, "message, line=None, column=None, source_id=None"),
+    (AFLParser, ""),
+    (AFLParser.parse, "source, filename='<string>', source_id=None"),
+    (AFLParser.parse_file, "path"),
+    (AFLParser.parse_sources, "compiler_input"),
+    (AFLParser.parse_and_resolve, "compiler_input, config=None"),
+    (parse, "source"),
+    (JSONEmitter, "include_locations=True, include_provenance=False, source_registry=None, indent=2"),
+    (JSONEmitter.emit, "node"),
+    (JSONEmitter.emit_dict, "node"),
+    (emit_json, "ast, include_locations=True, indent=2"),
+    (emit_dict, "ast, include_locations=True"),
+    (AFLValidator, ""),
+    (AFLValidator.validate, "program"),
+    (validate, "program"),
+    (ValidationResult.add_error, "message, location=None"),
+    (ValidationError, "message, line=None, column=None"),
+    (FileOrigin, "path"),
+    (MongoDBOrigin, "collection_id, display_name"),
+    (MavenOrigin, "group_id, artifact_id, version, classifier=''"),
+    (SourceEntry, "text, origin, is_library=False"),
+    (ast.SourceLocation, "line, column, end_line=None, end_column=None, source_id=None"),
+    (SourceRegistry.register, "source_id, origin"),
+    (SourceRegistry.get, "source_id"),
+    (SourceRegistry.register_entry, "entry"),
+    (SourceRegistry.from_compiler_input, "compiler_input"),
+    (SourceLoader.load_file, "path, is_library=False"),
+    (SourceLoader.load_mongodb, "collection_id, display_name, is_library=True, config=None"),
+    (
+        SourceLoader.load_maven,
+        "group_id, artifact_id, version, classifier='sources', is_library=True, repository_url=SOME",
+    ),
+    (load_config, "path=None"),
+    (NamespaceIndex, "paths"),
+    (NamespaceIndex.find_namespace, "name"),
+    (NamespaceIndex.all_namespaces, ""),
+    (MongoDBNamespaceResolver, "config"),
+    (MongoDBNamespaceResolver.find_namespace, "name"),
+    (MongoDBNamespaceResolver.batch_find, "names"),
+    (DependencyResolver, "filesystem_index=None, mongodb_resolver=None"),
+    (DependencyResolver.resolve, "program, registry, compiler_input"),
+    (cli.main, "args=None"),
+]
+SDK: list[tuple[Callable[..., Any], str]] = [
+    (AgentPoller, "persistence, evaluator, config=None"),
+    (AgentPoller.register, "facet_name, callback"),
+    (AgentPoller.register_async, "facet_name, callback"),
+    (AgentPoller.registered_names, ""),
+    (AgentPoller.poll_once, ""),
+    (AgentPoller.start, ""),
+    (AgentPoller.stop, ""),
+    (AgentPoller.cache_workflow_ast, "workflow_id, ast, program_ast=None"),
+    (AgentPoller.update_step, "step_id, partial_result"),
+    (RegistryRunner, "persistence, evaluator, config=None"),
+    (
+        RegistryRunner.register_handler,
+        "facet_name, module_uri, entrypoint='handle', version='1.0.0', checksum='', timeout_ms=30000, "
+        "requirements=None, metadata=None",
+    ),
+    (RegistryRunner.registered_names, ""),
+    (RegistryRunner.poll_once, ""),
+    (RegistryRunner.start, ""),
+    (RegistryRunner.stop, ""),
+    (RegistryRunner.cache_workflow_ast, "workflow_id, ast, program_ast=None"),
+    (RegistryRunner.update_step, "step_id, partial_result"),
+    (RunnerService, "persistence, evaluator, config=SOME, tool_registry=SOME"),
+    (RunnerService.start, ""),
+    (RunnerService.stop, ""),
+    (RunnerService.run_once, ""),
+    (RunnerService.cache_workflow_ast, "workflow_id, ast"),
+    (ToolRegistry, ""),
+    (ToolRegistry.register, "event_type, handler"),
+    (ToolRegistry.set_default_handler, "handler"),
+    (ToolRegistry.has_handler, "event_type"),
+    (ToolRegistry.handle, "event_type, payload"),
+    (
+        ClaudeAgentRunner,
+        "evaluator, persistence, *, anthropic_client=None, model=SOME, system_prompt=None, tool_registry=None, "
+        "max_dispatches=100, max_turns=10, max_retries=2",
+    ),
+    (ClaudeAgentRunner.run, "workflow_ast, inputs=None, program_ast=None, *, task_description=None"),
+    (
+        LLMHandler,
+        "anthropic_client, config=None, *, tool_definitions=None, tool_registry=None, prompt_template=None",
+    ),
+    (LLMHandler.handle, "payload"),
+    (LLMHandler.handle_async, "payload"),
+    (ScriptError, "message, original=None"),
+    (ScriptExecutor, "timeout=30.0"),
+    (ScriptExecutor.execute, "code, params=None, language='python'"),
+    (execute_script, "code, params=None, language='python'"),
+]
+STORE_METHODS = {
+    "get_step": "step_id",
+    "save_step": "step",
+    "get_steps_by_block": "block_id",
+    "get_steps_by_workflow": "workflow_id",
+    "get_steps_by_state": "state",
+    "get_steps_by_container": "container_id",
+    "get_blocks_by_step": "step_id",
+    "get_workflow_root": "workflow_id",
+    "step_exists": "statement_id, block_id",
+    "get_event": "event_id",
+    "save_event": "event",
+    "commit": "changes",
+    "get_runner": "runner_id",
+    "save_runner": "runner",
+    "get_runners_by_state": "state",
+    "get_pending_tasks": "task_list",
+    "save_task": "task",
+    "claim_task": "task_names, task_list='default'",
+    "save_log": "log",
+    "get_logs_by_runner": "runner_id",
+    "acquire_lock": "key, duration_ms, meta=None",
+    "release_lock": "key",
+    "check_lock": "key",
+    "extend_lock": "key, duration_ms",
+    "save_handler_registration": "registration",
+    "get_handler_registration": "facet_name",
+    "list_handler_registrations": "",
+    "delete_handler_registration": "facet_name",
+}
+SERVER_METHODS = {
+    "get_server": "server_id",
+    "save_server": "server",
+    "update_server_ping": "server_id, ping_ms",
+}
+MEMORY_METHODS = {
+    "get_all_steps": "",
+    "step_count": "",
+    "get_all_events": "",
+    "event_count": "",
+    "clear": "",
+    "get_all_servers": "",
+    "get_all_locks": "",
+}
+
+METHODS: list[tuple[tuple[type, ...], dict[str, str]]] = [
+    ((PersistenceAPI, MemoryStore, MongoStore), STORE_METHODS),
+    ((MemoryStore, MongoStore), SERVER_METHODS),
+    ((MemoryStore,), MEMORY_METHODS),
+]
+
+
+def test_every_function_takes_the_parameters_that_people_give_it() -> None:
+    methods: list[tuple[Callable[..., Any], str]] = [
+        (getattr(store, name), takes) for stores, table in METHODS for store in stores for name, takes in table.items()
+    ]
+    rows = [*ENGINE, *LANGUAGE, *SDK, *methods]
+
+    assert [difference for row in rows for difference in signature_differences(*row)] == []
+    assert len(rows) > 200
