@@ -3,8 +3,10 @@
 BIN := .venv/bin
 STAMP := .venv/.installed
 WORKERS ?= 2
+# A worker that has nothing left takes from the others: tests of one module may take a second or a minute.
+PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -q
 
-.PHONY: demo demo-kafka test test-long test-all fuzz stress check lint types imports format grammar kafka-up kafka-down clean
+.PHONY: demo demo-kafka test test-kafka test-mongo test-long test-all coverage fuzz stress check lint types imports format kafka-up kafka-down clean
 
 demo: $(STAMP)
 	@$(BIN)/python -m examples.licence_audit
@@ -13,16 +15,29 @@ demo: $(STAMP)
 demo-kafka: $(STAMP)
 	@$(BIN)/python -m examples.licence_audit.on_kafka
 
+# A tier each, told apart by what its tests need (tests/tiers.py); every test is in one.
 test: $(STAMP)
-	@$(BIN)/python -m pytest -n $(WORKERS) -q -m "not long" $(ARGS)
+	@$(PYTEST) -m "not (kafka or mongo or long)" $(ARGS)
 
-# What `test` leaves out: real brokers at length, processes, clusters, other languages.
+# With a Kafka broker: AFL_KAFKA_BOOTSTRAP's, or one that is started.
+test-kafka: $(STAMP)
+	@$(PYTEST) -m "kafka and not long" $(ARGS)
+
+# With a MongoDB server: AFL_MONGODB_URL's, or one that is started.
+test-mongo: $(STAMP)
+	@$(PYTEST) -m "mongo and not (kafka or long)" $(ARGS)
+
+# What takes long by its nature, with whatever it needs: many processes, clusters, other languages, thousands of cases.
 test-long: $(STAMP)
-	@$(BIN)/python -m pytest -n $(WORKERS) -q -m long $(ARGS)
+	@$(PYTEST) -m long $(ARGS)
 
-# Both, in one run.
+# All tiers, in one run.
 test-all: $(STAMP)
-	@$(BIN)/python -m pytest -n $(WORKERS) -q $(ARGS)
+	@$(PYTEST) $(ARGS)
+
+# What the tests of `test` run of this tree, branches too, also in the processes that they start.
+coverage: $(STAMP)
+	@$(PYTEST) -m "not (kafka or mongo or long)" --cov $(ARGS)
 
 # Thousands of generated and of spoilt programs; ARGS="valid --seed 17" runs one again, ARGS="--count 100" fewer.
 fuzz: $(STAMP)
@@ -63,5 +78,5 @@ $(STAMP): pyproject.toml constraints/run.txt constraints/dev.txt tools/make-venv
 	@tools/make-venv .venv $(STAMP)
 
 clean:
-	rm -rf .venv build dist .mypy_cache .ruff_cache .import_linter_cache .hypothesis .afl
+	rm -rf .venv build dist .coverage .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis .afl
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -34,6 +34,8 @@ _PATH = re.compile(
     r"|\.github)/[a-z0-9_./-]*)`"
 )
 _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
+#: What `make test-all` runs in one: `test_every_test_is_in_one_tier`.
+_TIERS = {"test", "test-kafka", "test-mongo", "test-long"}
 #: What usage lines put into brackets: an option, or a name in capitals. A list in JSON is something else.
 _OPTIONAL = re.compile(r"(?<=\s)\[((?:--[a-z]|[A-Z]{2})[^\]]*)\]")
 _TARGET = re.compile(r"^([a-z][a-z-]*):", re.MULTILINE)
@@ -131,9 +133,9 @@ def test_the_readme_starts_with_the_demo_and_the_tests() -> None:
 
 def test_every_target_that_the_readme_has_people_make_is_made_by_ci_or_run_by_a_test() -> None:
     makefile = (_ROOT / "Makefile").read_text()
-    in_ci = set(re.findall(r"^run make ([a-z-]+)$", (_ROOT / ".ci" / "run").read_text(), re.MULTILINE))
-    if {"test", "test-long"} <= in_ci:
-        in_ci.add("test-all")  # the two in one run
+    in_ci = set(re.findall(r"^run make ([a-z-]+)\b", (_ROOT / ".ci" / "run").read_text(), re.MULTILINE))
+    assert "test-all" in in_ci
+    in_ci |= _TIERS
     tests = "\n".join(path.read_text() for path in (_ROOT / "tests" / "integration").glob("test_*.py"))
     named = {word for command in _commands((_ROOT / "README.md").read_text()) for word in _made_by(command)}
     # What a target runs stands in a test as the words of a process: "-m", "tools.kafka", "up".
@@ -216,9 +218,8 @@ def _what_is_wrong(command: str) -> str:
         return _wrong_in_command_line(_COMMAND_LINES[program], words[1:])
     if words[:2] == ["python", "-m"] or words[1:2] == ["-m"]:
         module = _ROOT.joinpath(*words[2].split("."))
-        return (
-            "" if module.with_suffix(".py").exists() or (module / "__main__.py").exists() else f"no module {words[2]}"
-        )
+        is_ours = module.with_suffix(".py").exists() or (module / "__main__.py").exists()
+        return "" if is_ours or words[2] == "pytest" else f"no module {words[2]}"
     if words[0].startswith((".", "tools/")):
         return "" if os.access(_ROOT / words[0], os.X_OK) else f"{words[0]} can't be run"
     return ""

@@ -386,8 +386,8 @@ def test_another_cluster_than_the_expected_one_is_refused(command_line: KafkaCom
 
 
 @pytest.fixture(scope="module")
-def guarded_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """Provide a broker that asks who is there, and lets a user do only what an ACL allows."""
+def guarded_broker(tmp_path_factory: pytest.TempPathFactory, broker_installed: None) -> Iterator[Broker]:
+    """A broker that asks who is there, and lets a user do only what an ACL allows."""
     with Broker.start(tmp_path_factory.mktemp("guarded") / "broker", scram_users={"clerk": "right"}) as broker:
         yield broker
 
@@ -444,7 +444,7 @@ def test_whoever_may_not_create_topics_is_told_of_the_script_and_gets_those_that
 
 @pytest.mark.long
 def test_an_old_broker_is_called_that_when_the_new_group_protocol_is_asked_for(
-    tmp_path: Path, processes: Processes
+    tmp_path: Path, processes: Processes, broker_installed: None
 ) -> None:
     with Broker.start(tmp_path / "old", features={"group.version": 0}) as broker:
         run = _command_line(tmp_path, broker.bootstrap, "t.", processes).deployed()

@@ -374,7 +374,7 @@ def test_leaving_and_committing_while_the_broker_is_away_end_in_time(
 
 
 @pytest.fixture(scope="module")
-def guarded_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+def guarded_broker(tmp_path_factory: pytest.TempPathFactory, broker_installed: None) -> Iterator[Broker]:
     with Broker.start(tmp_path_factory.mktemp("edges") / "broker", scram_users={"clerk": "right-one"}) as broker:
         yield broker
 

@@ -27,6 +27,7 @@ def _run(*words: str) -> tuple[int, str]:
 
 
 @pytest.mark.timeout(240)
+@pytest.mark.kafka
 @pytest.mark.long
 def test_a_broker_stays_between_up_and_down_and_says_its_address(tmp_path: Path) -> None:
     where = ("--dir", str(tmp_path / "kafka"))

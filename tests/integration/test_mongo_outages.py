@@ -19,6 +19,8 @@ from tests.contract.store_rows import change, outbox_record, start, step_documen
 from tests.worlds.mongodb import a_database
 from tools.mongodb import Server
 
+pytestmark = pytest.mark.mongo
+
 
 @pytest.fixture(scope="module")
 def failing_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:

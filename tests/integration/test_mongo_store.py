@@ -249,6 +249,7 @@ def killed_at(database: MongoDBConfig, step: str, *, leaves_all: bool) -> None:
     store.close()
 
 
+@pytest.mark.mongo
 @pytest.mark.parametrize(("step", "leaves_all"), [("written", False), ("committed", True)])
 def test_a_process_killed_in_a_transaction_leaves_all_of_a_commit_or_nothing(
     tmp_path: Path, step: str, leaves_all: bool

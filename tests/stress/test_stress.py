@@ -41,6 +41,7 @@ def test_pollers_in_processes_do_each_event_once_and_lose_no_answer(shape: str, 
     assert run_combination(combination, 5, stores).wrong == []
 
 
+@pytest.mark.mongo
 @pytest.mark.parametrize("mode", ["threads", pytest.param("processes", marks=pytest.mark.long)])
 @pytest.mark.parametrize("store", ["mongodb", "standalone"])
 def test_pollers_on_mongodb_do_each_event_once_and_lose_no_answer(store: str, mode: str, stores: Stores) -> None:
