@@ -1,11 +1,14 @@
 """Rules that every module of the packages keeps."""
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 _ROOT = Path(__file__).parents[2]
 
+#: A docstring before anything but comments; hundreds of modules need not be parsed for that.
+_SENTENCE = re.compile(r'(?:#.*\n|\s*\n)*"""\s*[^\s"]')
 #: Longer than this, a file has two subjects: name them.
 _MOST_LINES = 450
 #: The same for a function, its docstring included.
@@ -22,8 +25,8 @@ def _modules(*folders: str) -> Iterator[tuple[str, str]]:
 def test_every_module_opens_with_a_sentence_that_says_what_it_is_for() -> None:
     silent = [
         name
-        for name, text in _modules("afl", "afl_stream", "benchmarks", "examples", "tests", "tools")
-        if text.strip() and not (ast.get_docstring(ast.parse(text)) or "").strip()
+        for name, text in _modules("afl", "afl.core.handlers", "afl_stream", "benchmarks", "examples", "tests", "tools")
+        if text.strip() and not _SENTENCE.match(text)
     ]
 
     assert silent == []

@@ -29,8 +29,8 @@ _WALKTHROUGHS: list[Any] = [
     pytest.param(_DOCS / "agents.md", marks=[pytest.mark.long, pytest.mark.timeout(400)]),
     *sorted(page for page in (_DOCS / "language").glob("*.md") if "```sh\n" in page.read_text()),
     _DOCS / "language-tools.md",
-    pytest.param(_DOCS / "operations.md", marks=pytest.mark.timeout(300)),
-    _DOCS / "runners.md",
+    pytest.param(_DOCS / "operations.md", marks=[pytest.mark.long, pytest.mark.timeout(300)]),
+    pytest.param(_DOCS / "runners.md", marks=pytest.mark.long),
     _DOCS / "scripts.md",
     pytest.param(_DOCS / "running.md", marks=[pytest.mark.long, pytest.mark.timeout(400)]),
 ]

@@ -7,10 +7,11 @@ import pytest
 from tests.random_programs.generator import generate
 from tests.random_programs.operating import difference_when_retried, difference_when_run_again
 from tests.random_programs.whole_generator import generate_whole
+from tests.tiers import some_now
 
 _AT_ONCE = 20
 #: Seeds to begin at; a short run has no time for all.
-_FIRST = [0, *(pytest.param(first, marks=pytest.mark.long) for first in range(_AT_ONCE, 5 * _AT_ONCE, _AT_ONCE))]
+_FIRST = some_now(range(0, 5 * _AT_ONCE, _AT_ONCE), 1)
 
 
 @pytest.mark.parametrize("first", _FIRST)

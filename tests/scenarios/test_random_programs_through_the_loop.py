@@ -19,7 +19,7 @@ from tests.random_programs.interpreter import Interpreter
 from tests.scenarios.test_loop_crashes import EVALUATOR_POINTS, TRANSPORT_POINTS
 from tests.worlds.world import embedded
 
-_ALWAYS, _ALL, _AT_ONCE = 200, 1_000, 20
+_ALWAYS, _ALL, _AT_ONCE = 80, 1_000, 20
 _ROUNDS = 300
 #: The store in memory has no crash points; its every commit is whole or not at all.
 _POINTS = [point for point in (*EVALUATOR_POINTS, *TRANSPORT_POINTS) if not point.startswith("store.")]

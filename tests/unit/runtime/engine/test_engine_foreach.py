@@ -5,6 +5,7 @@ import pytest
 from afl.engine import limits
 from afl.engine.types import Value
 from afl.evaluation.evaluator import ExecutionResult
+from tests.tiers import some_now
 from tests.unit.runtime.engine.running import Engine, failure_of, outputs_of
 
 EACH = """
@@ -172,7 +173,7 @@ def test_a_restart_at_a_pause_of_a_large_foreach_finds_nothing_to_do() -> None:
     assert engine.row().revision == revision
 
 
-@pytest.mark.parametrize("restarts", [False, True])
+@pytest.mark.parametrize("restarts", some_now([False, True], 1))
 def test_large_foreachs_beside_each_other_all_come_to_their_ends(restarts: bool) -> None:
     engine = Engine(
         """
