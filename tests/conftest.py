@@ -11,6 +11,9 @@ import pytest
 
 from tests.tiers import Tiers
 
+#: The servers of the run, and the worlds of scenarios.
+pytest_plugins = ["tests.worlds.servers"]
+
 #: Folders of tests are made here where there is room: thousands of commits wait for a disk otherwise.
 _MEMORY = Path("/dev/shm")
 _MEMORY_NEEDED_BYTES = 4 << 30

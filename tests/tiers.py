@@ -41,7 +41,7 @@ def some_now(cases: Iterable[object], count: int) -> list[Any]:
 
 
 def servers_of(item: pytest.Item) -> Iterator[str]:
-    """The servers that a test needs, by its fixtures and by where it stands."""
+    """Return the servers that a test needs, by its fixtures and by where it stands."""
     asked_for = frozenset(getattr(item, "fixturenames", ()))
     for server in SERVERS:
         if asked_for & FIXTURES[server] or item.path.is_relative_to(FOLDERS[server]):

@@ -36,21 +36,6 @@ def mongodb_of_either_kind(request: pytest.FixtureRequest) -> Iterator[MongoDBCo
         yield config
 
 
-@pytest.fixture
-def kafka_prefix(kafka_bootstrap: str) -> Iterator[str]:
-    """A prefix that no other test has, for topics and groups; its topics are deleted after the test."""
-    prefix = f"t{uuid.uuid4().hex[:8]}."
-    yield prefix
-    client = AdminClient({"bootstrap.servers": kafka_bootstrap, "log_level": 0})
-    topics = [name for name in client.list_topics(timeout=30).topics if name.startswith(prefix)]
-    for deleted in client.delete_topics(topics).values() if topics else ():
-        # Already gone, by the test's own doing or by a rival cleanup.
-        try:
-            deleted.result(30)
-        except KafkaException:
-            continue
-
-
 @pytest.fixture(scope="session")
 def broker_installed() -> None:
     """For a test that starts a broker itself: says what is missing where it can't."""

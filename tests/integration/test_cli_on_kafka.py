@@ -387,7 +387,7 @@ def test_another_cluster_than_the_expected_one_is_refused(command_line: KafkaCom
 
 @pytest.fixture(scope="module")
 def guarded_broker(tmp_path_factory: pytest.TempPathFactory, broker_installed: None) -> Iterator[Broker]:
-    """A broker that asks who is there, and lets a user do only what an ACL allows."""
+    """Return a broker that asks who is there, and lets a user do only what an ACL allows."""
     with Broker.start(tmp_path_factory.mktemp("guarded") / "broker", scram_users={"clerk": "right"}) as broker:
         yield broker
 

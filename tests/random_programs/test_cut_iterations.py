@@ -24,8 +24,9 @@ from tests.random_programs.expressions import Failure
 from tests.random_programs.generator import RandomProgram, generate
 from tests.random_programs.trusted_scripts import TrustingRunner
 from tests.random_programs.whole_generator import generate_whole
-from tests.scenarios.loop_harness import START_MS, Deployment
 from tests.tiers import some_now
+from tests.worlds.deployment import START_MS
+from tests.worlds.world import embedded
 
 _CUTS = (1, 2, 3, 7)
 #: Programs always, and those of the long run: every iteration of the cold ones reads all rows.

@@ -113,7 +113,7 @@ RICH = """
 
 
 def mutilated(tree: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The program with each of its keys left out, and with each of its values of a wrong kind."""
+    """Return the program with each of its keys left out, and with each of its values of a wrong kind."""
     text = json.dumps(tree)
     for path in paths_of(tree):
         for wrong in (None, 7, "nonsense", [7], {"type": "Nonsense"}, ...):
