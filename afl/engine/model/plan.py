@@ -21,7 +21,7 @@ Expression = Callable[[Frame], Value]
 Default = Callable[[Mapping[str, Value]], Value]
 
 
-class Fill(NamedTuple):
+class ParameterDefault(NamedTuple):
     """What one parameter is filled with, and the parameters that this reads."""
 
     value: Default
@@ -47,7 +47,6 @@ class FacetPlan:
         "catch",
         "configured",
         "defaults",
-        "fills",
         "is_event",
         "is_schema",
         "kind",
@@ -57,6 +56,7 @@ class FacetPlan:
         "param_fits",
         "param_looks",
         "param_types",
+        "parameter_defaults",
         "pre_script",
         "reads_steps",
         "required_returns",
@@ -83,10 +83,10 @@ class FacetPlan:
         self.return_looks: Mapping[str, Look] = {}
         self.param_fits: Mapping[str, Fit] = {}
         #: The values for parameters that a call leaves out: mixins of the signature without alias, then defaults.
-        self.configured: Mapping[str, Fill] = {}
-        self.defaults: Mapping[str, Fill] = {}
+        self.configured: Mapping[str, ParameterDefault] = {}
+        self.defaults: Mapping[str, ParameterDefault] = {}
         #: Both together, each after those that it reads: the values for a workflow's start.
-        self.fills: tuple[tuple[str, Default], ...] = ()
+        self.parameter_defaults: tuple[tuple[str, Default], ...] = ()
         #: Mixins of the signature with an alias, which run as steps of their own.
         self.mixins: tuple[MixinPlan, ...] = ()
         #: Names under which yields address the signature's mixins, with the alias; None for mixins without one.
@@ -116,7 +116,7 @@ class FacetPlan:
 class MixinPlan:
     """A mixin of a signature that has an alias: it runs as a step of its own, whose attributes the alias holds."""
 
-    __slots__ = ("alias", "args", "facet", "facet_name", "fills", "line", "name")
+    __slots__ = ("alias", "args", "facet", "facet_name", "line", "name", "parameter_defaults")
 
     def __init__(self, alias: str, facet_name: str, facet: FacetPlan | None) -> None:
         self.alias = alias
@@ -128,7 +128,7 @@ class MixinPlan:
         #: Evaluated in the scope of the declaration whose signature it is on.
         self.args: tuple[tuple[str, Default], ...] = ()
         #: Evaluated in its own scope, in order, for parameters that `args` leave out.
-        self.fills: tuple[tuple[str, Default], ...] = ()
+        self.parameter_defaults: tuple[tuple[str, Default], ...] = ()
         self.line = 0
 
 
@@ -164,7 +164,6 @@ class StatementPlan:
         "catch",
         "column",
         "facet_name",
-        "fills",
         "id",
         "index",
         "is_value",
@@ -174,6 +173,7 @@ class StatementPlan:
         "name",
         "object_type",
         "outer_waits",
+        "parameter_defaults",
         "plain",
         "required_returns",
         "source_text",
@@ -199,7 +199,7 @@ class StatementPlan:
         #: Those of the call and then of its mixins: their arguments count too, and an alias holds a map of them.
         self.args: tuple[tuple[str, Expression], ...] = ()
         #: Evaluated in the callee's own scope, in order, for parameters that `args` leave out.
-        self.fills: tuple[tuple[str, Default], ...] = ()
+        self.parameter_defaults: tuple[tuple[str, Default], ...] = ()
         #: The time that an agent has for the event, by the call or else by the callee's signature.
         self.timeout_ms: int | None = None
         #: The returns that an agent's result must have.

@@ -15,7 +15,7 @@ Bound = tuple[Mapping[str, Value], Mapping[str, Value]]
 
 _NOTHING: Mapping[str, Value] = {}
 
-Fills = tuple[tuple[str, Default], ...]
+ParameterDefaults = tuple[tuple[str, Default], ...]
 
 
 def bind_arguments(plan: StatementPlan, frame: Frame) -> Bound:
@@ -32,13 +32,13 @@ def bind_arguments(plan: StatementPlan, frame: Frame) -> Bound:
         return bound, _NOTHING
     if callee.is_schema:
         return _NOTHING, bound
-    fills = plan.fills
-    if fills:
+    parameter_defaults = plan.parameter_defaults
+    if parameter_defaults:
         if callee.reads_steps:
-            bound = fill_in(bound, fills, frame.lookup)
+            bound = with_defaults(bound, parameter_defaults, frame.lookup)
         else:
-            for name, fill in fills:
-                bound[name] = fill(bound)
+            for name, default in parameter_defaults:
+                bound[name] = default(bound)
     return bound, _NOTHING
 
 
@@ -51,7 +51,7 @@ def binder_of(plan: StatementPlan) -> Binder:
     callee = plan.callee
     return_defaults = callee.return_defaults if callee is not None else ()
     bind = _fastest_binder(plan, return_defaults)
-    given = (value for values in (plan.args, plan.fills, return_defaults) for _, value in values)
+    given = (value for values in (plan.args, plan.parameter_defaults, return_defaults) for _, value in values)
     if all(map(gives_number, given)):
         return bind
 
@@ -63,10 +63,10 @@ def binder_of(plan: StatementPlan) -> Binder:
     return bind_counted
 
 
-def _fastest_binder(plan: StatementPlan, return_defaults: Fills) -> Binder:
+def _fastest_binder(plan: StatementPlan, return_defaults: ParameterDefaults) -> Binder:
     callee = plan.callee
     is_special = callee is not None and (callee.is_schema or (callee.reads_steps and bool(return_defaults)))
-    if len(plan.args) != 1 or plan.fills or len(return_defaults) > 1 or is_special:
+    if len(plan.args) != 1 or plan.parameter_defaults or len(return_defaults) > 1 or is_special:
         return lambda frame: _bind(plan, frame)
     name, value = plan.args[0]
     if not return_defaults:
@@ -90,21 +90,23 @@ def _bind(plan: StatementPlan, frame: Frame) -> Bound:
 
 def bind_inputs(facet: FacetPlan, inputs: Mapping[str, Value]) -> dict[str, Value]:
     """Return a workflow's params: the given inputs, and its declaration's values for the rest."""
-    return fill_in(dict(inputs), facet.fills, None)
+    return with_defaults(dict(inputs), facet.parameter_defaults, None)
 
 
 def bind_mixin(plan: MixinPlan, around: Mapping[str, Value], lookup: StepLookup) -> dict[str, Value]:
     """Return the params of a mixin's step: its arguments in the scope of the step around it, the rest in its own."""
     scope = LinkedParams(around, lookup)
-    return fill_in({name: value(scope) for name, value in plan.args}, plan.fills, lookup)
+    return with_defaults({name: value(scope) for name, value in plan.args}, plan.parameter_defaults, lookup)
 
 
-def fill_in(given: dict[str, Value], fills: Fills, lookup: StepLookup | None) -> dict[str, Value]:
+def with_defaults(
+    given: dict[str, Value], parameter_defaults: ParameterDefaults, lookup: StepLookup | None
+) -> dict[str, Value]:
     """Return the given values and the fills for the rest, each evaluated in the callee's own scope."""
     bound = LinkedParams(given, lookup) if lookup is not None else given
-    for name, fill in fills:
+    for name, default in parameter_defaults:
         if name not in bound:
-            bound[name] = fill(bound)
+            bound[name] = default(bound)
     return dict(bound) if lookup is not None else bound
 
 

@@ -8,9 +8,9 @@ from typing import Final
 from afl.compiled.program import Node, ProgramError, line_of
 from afl.engine.expressions.expression import compile_expression
 from afl.engine.limits import MAX_TIMEOUT_MS
-from afl.engine.model.plan import Expression, FacetPlan, Fill, MixinPlan
+from afl.engine.model.plan import Expression, FacetPlan, MixinPlan, ParameterDefault
 from afl.engine.model.records import Frame
-from afl.engine.planning.parameter_defaults import compile_fill
+from afl.engine.planning.parameter_defaults import compile_parameter_default
 from afl.engine.planning.references import StatementReferences
 from afl.engine.types import Value
 
@@ -38,13 +38,15 @@ def yield_targets(mixins: Iterable[Node], resolve: Callable[[str], str | None]) 
     return targets
 
 
-def plan_configured(mixins: Iterable[Node], where: str, *, reads_steps: bool) -> dict[str, Fill]:
+def plan_configured(mixins: Iterable[Node], where: str, *, reads_steps: bool) -> dict[str, ParameterDefault]:
     """Return the values that a signature's mixins without alias give; the first mixin that gives a parameter wins."""
-    given: dict[str, Fill] = {}
+    given: dict[str, ParameterDefault] = {}
     for node in mixins:
         if not node.get("alias"):
             for arg in node.get("args") or ():
-                given.setdefault(str(arg["name"]), compile_fill(arg.get("value"), where, reads_steps=reads_steps))
+                given.setdefault(
+                    str(arg["name"]), compile_parameter_default(arg.get("value"), where, reads_steps=reads_steps)
+                )
     return given
 
 
@@ -56,7 +58,7 @@ def plan_mixins(mixins: Iterable[Node], where: str, find: FindFacet, *, reads_st
             facet = find(str(node["target"]))
             plan = MixinPlan(str(node["alias"]), facet.name if facet is not None else str(node["target"]), facet)
             plan.args = tuple(
-                (str(arg["name"]), compile_fill(arg.get("value"), where, reads_steps=reads_steps).value)
+                (str(arg["name"]), compile_parameter_default(arg.get("value"), where, reads_steps=reads_steps).value)
                 for arg in node.get("args") or ()
             )
             plan.line = line_of(node)

@@ -12,11 +12,11 @@ from typing import NoReturn
 from afl.compiled.program import Node, ProgramError
 from afl.engine.expressions.exact_doubles import exact
 from afl.engine.expressions.expression import compile_default
-from afl.engine.model.plan import Default, FacetPlan, Fill
+from afl.engine.model.plan import Default, FacetPlan, ParameterDefault
 from afl.engine.planning.references import CalleeReferences
 
 #: Parameters and their fills, in the order of evaluation.
-Fills = tuple[tuple[str, Default], ...]
+ParameterDefaults = tuple[tuple[str, Default], ...]
 
 
 class _Noting(CalleeReferences):
@@ -44,44 +44,50 @@ class _Constants:
         raise ProgramError(f"{self._where}: an implicit gives constants, not {'.'.join(path)}")
 
 
-def compile_fill(node: object, where: str, *, reads_steps: bool) -> Fill:
+def compile_parameter_default(node: object, where: str, *, reads_steps: bool) -> ParameterDefault:
     """Compile an expression of a declaration's own scope: a default, or an argument of a mixin on its signature."""
     references = _Noting(where, reads_steps=reads_steps)
     value = compile_default(node, references)
-    return Fill(value, frozenset(references.read))
+    return ParameterDefault(value, frozenset(references.read))
 
 
-def compile_constants(args: Iterable[Node], where: str) -> dict[str, Fill]:
+def compile_constants(args: Iterable[Node], where: str) -> dict[str, ParameterDefault]:
     """Compile the arguments of an implicit. Raises ProgramError for a reference."""
-    return {str(arg["name"]): Fill(compile_default(arg.get("value"), _Constants(where)), frozenset()) for arg in args}
+    return {
+        str(arg["name"]): ParameterDefault(compile_default(arg.get("value"), _Constants(where)), frozenset())
+        for arg in args
+    }
 
 
-def compile_defaults(slots: Iterable[Node], where: str, *, reads_steps: bool) -> dict[str, Fill]:
+def compile_defaults(slots: Iterable[Node], where: str, *, reads_steps: bool) -> dict[str, ParameterDefault]:
     """Compile the defaults of a list of parameters."""
     return {
-        str(slot["name"]): compile_fill(slot["default"], where, reads_steps=reads_steps)
+        str(slot["name"]): compile_parameter_default(slot["default"], where, reads_steps=reads_steps)
         for slot in slots
         if "default" in slot
     }
 
 
-def exact_fills(fills: Mapping[str, Fill], facet: FacetPlan) -> dict[str, Fill]:
+def exact_defaults(parameter_defaults: Mapping[str, ParameterDefault], facet: FacetPlan) -> dict[str, ParameterDefault]:
     """Return the fills of a facet's parameters; those of Doubles get the check that they need."""
     looks = facet.param_looks
-    return {name: Fill(exact(fill.value, name, looks.get(name)), fill.reads) for name, fill in fills.items()}
+    return {
+        name: ParameterDefault(exact(default.value, name, looks.get(name)), default.reads)
+        for name, default in parameter_defaults.items()
+    }
 
 
-def fills_of(given: Collection[str], *sources: Mapping[str, Fill]) -> Fills:
+def defaults_in_order(given: Collection[str], *sources: Mapping[str, ParameterDefault]) -> ParameterDefaults:
     """Return the fills of the parameters that are not given: for each, the first source that has it.
 
     They are ordered so that each comes after those that it reads. Parameters that read each other in a circle are left
     to the run, where they count as missing.
     """
-    chosen: dict[str, Fill] = {}
+    chosen: dict[str, ParameterDefault] = {}
     for source in sources:
-        for name, fill in source.items():
+        for name, default in source.items():
             if name not in given:
-                chosen.setdefault(name, fill)
+                chosen.setdefault(name, default)
     ordered: dict[str, None] = {}
     begun: set[str] = set()
 

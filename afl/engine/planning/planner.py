@@ -21,11 +21,24 @@ from afl.compiled.program import (
 from afl.engine.errors import EvaluationError, ReferenceError, UnknownFacet
 from afl.engine.expressions.exact_doubles import exact_arguments
 from afl.engine.expressions.expression import compile_expression, expression_text
-from afl.engine.model.plan import BlockPlan, Expression, FacetPlan, Fill, ScriptPlan, StatementPlan, WorkflowPlan
+from afl.engine.model.plan import (
+    BlockPlan,
+    Expression,
+    FacetPlan,
+    ParameterDefault,
+    ScriptPlan,
+    StatementPlan,
+    WorkflowPlan,
+)
 from afl.engine.planning.binding import binder_of
 from afl.engine.planning.branch_planner import plan_catch, plan_when, split_yields
 from afl.engine.planning.mixin_planner import call_arguments, plan_configured, plan_mixins, time_limit_ms, yield_targets
-from afl.engine.planning.parameter_defaults import compile_constants, compile_defaults, exact_fills, fills_of
+from afl.engine.planning.parameter_defaults import (
+    compile_constants,
+    compile_defaults,
+    defaults_in_order,
+    exact_defaults,
+)
 from afl.engine.planning.references import BlockContext, StatementReferences
 from afl.engine.planning.required_returns import require_returns, required_returns
 from afl.engine.planning.system_planner import SYSTEM_TYPES, plan_system, system_shell
@@ -78,7 +91,7 @@ class Planner:
         #: Yields, and the owner of the returns that they give.
         self._yields: list[tuple[StatementPlan, str]] = []
         #: For statements whose callee has an implicit: the values of the implicit.
-        self._implicits: dict[StatementPlan, Mapping[str, Fill]] = {}
+        self._implicits: dict[StatementPlan, Mapping[str, ParameterDefault]] = {}
         #: Declarations that contain a script, in the order in which they were reached.
         self._scripted: dict[str, None] = {}
         self._takes_unknown_facets = not program.names.has_any(_FACETS)
@@ -139,7 +152,7 @@ class Planner:
                 if mixin.facet is not None:
                     mixin.args = exact_arguments(mixin.args, mixin.facet.param_looks)
                     given = {name for name, _ in mixin.args}
-                    mixin.fills = fills_of(given, mixin.facet.configured, mixin.facet.defaults)
+                    mixin.parameter_defaults = defaults_in_order(given, mixin.facet.configured, mixin.facet.defaults)
 
     def _complete_call(self, statement: StatementPlan) -> None:
         """Decide the sources of parameters that a call leaves out, and the time that its agent has."""
@@ -150,11 +163,13 @@ class Planner:
             statement.timeout_ms = callee.timeout_ms
         implicit = self._implicits.get(statement)
         if implicit is not None:
-            implicit = exact_fills({n: fill for n, fill in implicit.items() if n in callee.param_types}, callee)
-        elif not callee.fills:
+            implicit = exact_defaults(
+                {n: default for n, default in implicit.items() if n in callee.param_types}, callee
+            )
+        elif not callee.parameter_defaults:
             return
         given = {name for name, _ in statement.args}
-        statement.fills = fills_of(given, callee.configured, implicit or {}, callee.defaults)
+        statement.parameter_defaults = defaults_in_order(given, callee.configured, implicit or {}, callee.defaults)
 
     def _fill(self, plan: FacetPlan, declaration: Declaration) -> None:
         where = declaration.qualified_name
@@ -177,13 +192,13 @@ class Planner:
 
     def _fill_parameters(self, plan: FacetPlan, declaration: Declaration, where: str) -> None:
         mixins, steps = declaration.mixins, plan.reads_steps
-        plan.configured = exact_fills(plan_configured(mixins, where, reads_steps=steps), plan)
+        plan.configured = exact_defaults(plan_configured(mixins, where, reads_steps=steps), plan)
         plan.mixins = plan_mixins(mixins, where, lambda name: self._mixin(declaration, name), reads_steps=steps)
         plan.timeout_ms = time_limit_ms(mixins, where)
-        plan.defaults = exact_fills(compile_defaults(declaration.params, where, reads_steps=steps), plan)
-        plan.fills = fills_of((), plan.configured, plan.defaults)
+        plan.defaults = exact_defaults(compile_defaults(declaration.params, where, reads_steps=steps), plan)
+        plan.parameter_defaults = defaults_in_order((), plan.configured, plan.defaults)
         returns = compile_defaults(declaration.returns, where, reads_steps=steps)
-        return_values = ((name, fill.value) for name, fill in returns.items())
+        return_values = ((name, default.value) for name, default in returns.items())
         plan.return_defaults = exact_arguments(return_values, plan.return_looks)
 
     def _mixin(self, declaration: Declaration, name: str) -> FacetPlan | None:

@@ -54,7 +54,7 @@ def check_inputs(workflow: FacetPlan, schemas: Mapping[str, FacetPlan], inputs: 
         if name not in declared:
             takes = tuple(f"{n}: {type_name(t)}" for n, t in declared.items())
             raise UnknownInput(workflow=workflow.name, name=name, declared=takes)
-    given = {name for name, _ in workflow.fills}
+    given = {name for name, _ in workflow.parameter_defaults}
     for name, declared_type in declared.items():
         if name not in inputs:
             if name not in given:
