@@ -19,7 +19,7 @@ from afl.engine.errors import NoProgress, RunLimitReached, ScriptsNotAllowed, St
 from afl.engine.execution.mixins import mixin_step_id
 from afl.engine.execution.state import ExecutionState
 from afl.engine.execution.step_paths import failure_of, line_of, path_of, place_of, stuck_paths
-from afl.engine.execution.waits import Cause, tell_endings
+from afl.engine.execution.waits import InnerFailure, notify_waiters
 from afl.engine.limits import MAX_ERROR_CHARS
 from afl.engine.model.plan import BlockPlan, MixinPlan, StatementPlan
 from afl.engine.model.records import Frame, StepRecord
@@ -222,7 +222,7 @@ class Execution(ExecutionState):
         The first cause is kept unchanged, whatever else it makes fail on its way out. Raises what is not a failure of
         one step: a limit of the run as a whole, and MemoryError.
         """
-        if isinstance(error, Cause):
+        if isinstance(error, InnerFailure):
             record = error.record
         elif isinstance(error, RunLimitReached | MemoryError):
             raise error
@@ -331,9 +331,9 @@ class Execution(ExecutionState):
     def fail_with(self, step: StepRecord, error_type: str, message: str) -> None:
         """Take the failure of a waiting step's event."""
         step.event_state = EventState.ERROR
-        self.fail(step, Cause(self._cause(step, error_type, message)))
+        self.fail(step, InnerFailure(self._cause(step, error_type, message)))
         self._event_closed(step)
-        tell_endings(self)
+        notify_waiters(self)
 
     def update_with(self, step: StepRecord, partial: Mapping[str, Value], size: int | None = None) -> None:
         """Merge a partial result; the step stays where it is. `size` is that of the result, where it is known."""
@@ -405,7 +405,7 @@ class Execution(ExecutionState):
         if not (self.queue or self.open_events or self.is_ended or self.held or self.makers or self.scripts):
             stuck = NoProgress(tuple(stuck_paths(self.unfinished(), self.plan.name)))
             self._end_in_error(self.root, self._cause(self.root, type(stuck).__name__, str(stuck)))
-            tell_endings(self)
+            notify_waiters(self)
 
     # --- reading ----------------------------------------------------------------------------------------------------
 

@@ -80,7 +80,7 @@ def settle_link(execution: Execution, block: StepRecord) -> bool:
     can take effect at once. Returns False, with nothing done, in every other case.
     """
     frame, plan = block.frame, block.plan
-    if frame is None or plan is None or len(frame.ready) != 1 or frame.watchers is not None:
+    if frame is None or plan is None or len(frame.ready) != 1 or frame.waiters is not None:
         return False
     if block.state != StepState.BLOCK_EXECUTION_CONTINUE or block.failed is not None:
         return False

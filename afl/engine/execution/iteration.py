@@ -10,7 +10,7 @@ from afl.engine.execution.fast_path import settle_link
 from afl.engine.execution.machine import STATE_MACHINES, complete_at_once
 from afl.engine.execution.run_bounds import UNITS_A_STEP
 from afl.engine.execution.states.initialization import bind_attributes
-from afl.engine.execution.waits import tell_endings
+from afl.engine.execution.waits import notify_waiters
 from afl.engine.states import StepState
 
 
@@ -71,7 +71,7 @@ def _run_queue(execution: Execution) -> int:
         execution.queue = queue[ran:] + execution.queue
     elif execution.made:
         ran += _run_made(execution)
-    tell_endings(execution)
+    notify_waiters(execution)
     if execution.made:
         execution.leave_made()
     return ran

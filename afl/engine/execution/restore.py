@@ -11,7 +11,7 @@ from afl.engine.execution.generations import LaterExecution, current_of
 from afl.engine.execution.mixins import mixin_of
 from afl.engine.execution.ports import Dispatch, Trace
 from afl.engine.execution.run_bounds import RunBounds
-from afl.engine.execution.waits import Cause, watch, watch_for_yields
+from afl.engine.execution.waits import InnerFailure, wait_for, wait_for_yields
 from afl.engine.model.plan import BlockPlan, StatementPlan, WorkflowPlan
 from afl.engine.model.records import Frame, StepRecord
 from afl.engine.model.step_rows import SettledStep
@@ -78,7 +78,7 @@ def restore(
         execution.find_by_place()
     for step in execution.steps.values():
         if step.told:
-            _tell_again(step)
+            _count_down_ended(step)
     if not execution.is_ended:
         for step in list(execution.steps.values()):
             _continue(execution, step)
@@ -263,7 +263,7 @@ def _block_plan(step: StepRecord, document: StepDocument) -> BlockPlan:
     )
 
 
-def _tell_again(step: StepRecord) -> None:
+def _count_down_ended(step: StepRecord) -> None:
     """Count an ended step where it was counted before, without waking other steps: _continue looks at the sums."""
     statement = step.statement
     if statement is not None:
@@ -353,9 +353,9 @@ def _continue_source(execution: Execution, step: StepRecord) -> None:
     if step.failed is None:
         try:
             for wait in step.plan.source_waits:
-                if watch(step, frame, wait, None):
+                if wait_for(step, frame, wait, None):
                     step.blocks_open += 1
-        except Cause as error:
+        except InnerFailure as error:
             step.failed = error.record
     if step.failed is not None or not step.blocks_open:
         execution.wake(step)
@@ -368,7 +368,7 @@ def _continue_block(execution: Execution, step: StepRecord) -> None:
     if step.failed is None:
         try:
             _wait_again(step, frame, plan)
-        except Cause as error:
+        except InnerFailure as error:
             step.failed = error.record
         frame.ready = [index for index, count in enumerate(frame.waiting) if not count and frame.env[index] is None]
     if step.failed is not None:
@@ -381,12 +381,12 @@ def _continue_block(execution: Execution, step: StepRecord) -> None:
 
 def _wait_again(step: StepRecord, frame: Frame, plan: BlockPlan) -> None:
     if not frame.yields_made:
-        watch_for_yields(step, frame, plan)
+        wait_for_yields(step, frame, plan)
     if not plan.has_outer_waits:
         return
     for statement in plan.statements:
         if frame.env[statement.index] is not None:
             continue
         for wait in statement.outer_waits:
-            if not watch(step, frame, wait, statement.index):
+            if not wait_for(step, frame, wait, statement.index):
                 frame.waiting[statement.index] -= 1

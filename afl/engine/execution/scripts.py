@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Protocol
 from afl.engine.errors import LimitReached, RunLimitReached, ValueRefused
 from afl.engine.execution.execution import Execution
 from afl.engine.execution.step_log import note, place_of
-from afl.engine.execution.waits import Cause, tell_endings
+from afl.engine.execution.waits import InnerFailure, notify_waiters
 from afl.engine.expressions.exact_doubles import refuse_inexact_doubles
 from afl.engine.model.entities import NoteType
 from afl.engine.model.plan import ScriptPlan
@@ -92,8 +92,8 @@ def finish_script(execution: Execution, step_id: str, ending: ScriptEnding) -> b
         place: dict[str, object] = {**place_of(execution, step), "position": _script_of(step).line}
         note(execution, step, "printed", NoteType.INFO, ending.printed, place)
     if ending.result is None:
-        execution.fail(step, Cause(_failure(execution, step, ending)))
-        tell_endings(execution)
+        execution.fail(step, InnerFailure(_failure(execution, step, ending)))
+        notify_waiters(execution)
         return True
     try:
         execution.bounds.check_given("the script's result", ending.result, "result")
@@ -106,7 +106,7 @@ def finish_script(execution: Execution, step_id: str, ending: ScriptEnding) -> b
         execution.exceed(error)
     except (LimitReached, ValueRefused) as error:
         execution.fail(step, error)
-        tell_endings(execution)
+        notify_waiters(execution)
     return True
 
 
@@ -184,7 +184,7 @@ def _end_block(execution: Execution, block: StepRecord, result: Mapping[str, Val
         execution.trace.moved(execution, given, given.state, StepState.STATEMENT_COMPLETE)
     given.state = StepState.STATEMENT_COMPLETE
     execution.complete(given)
-    tell_endings(execution)
+    notify_waiters(execution)
 
 
 def _failure(execution: Execution, step: StepRecord, ending: ScriptEnding) -> ErrorRecord:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from afl.engine.execution.execution import Execution
 
 
-class Cause(Exception):
+class InnerFailure(Exception):
     """The first cause with which a step fails because of a step inside it: `record`, which travels up the tree."""
 
     def __init__(self, record: ErrorRecord) -> None:
@@ -21,38 +21,38 @@ class Cause(Exception):
         self.record = record
 
 
-def watch(block: StepRecord, frame: Frame, wait: OuterWait, statement: int | None) -> bool:
+def wait_for(block: StepRecord, frame: Frame, wait: OuterWait, statement: int | None) -> bool:
     """Register the wait of a block's statement, or of the block itself, for a step outside.
 
-    Returns False when that step is complete already. Raises Cause when it failed or can no longer run.
+    Returns False when that step is complete already. Raises InnerFailure when it failed or can no longer run.
     """
     outer, index = awaited_frame(frame, wait), wait.index
     step = outer.env[index]
     # A settled step is put into the frame when its end is announced, so one that is in the frame has been announced.
     if step is not None and step.told:
         if step.error is not None:
-            raise Cause(step.error)
+            raise InnerFailure(step.error)
         return False
     if step is None and outer.step.failed is not None:
-        raise Cause(outer.step.failed)
-    if outer.watchers is None:
-        outer.watchers = {}
-    outer.watchers.setdefault(index, []).append((block, statement))
+        raise InnerFailure(outer.step.failed)
+    if outer.waiters is None:
+        outer.waiters = {}
+    outer.waiters.setdefault(index, []).append((block, statement))
     return True
 
 
-def watch_for_yields(block: StepRecord, frame: Frame, plan: BlockPlan) -> None:
+def wait_for_yields(block: StepRecord, frame: Frame, plan: BlockPlan) -> None:
     """Register the waits of a block's yields; `blocks_open` counts them, as it does for a foreach's source."""
     for wait in plan.yield_waits:
-        if watch(block, frame, wait, None):
+        if wait_for(block, frame, wait, None):
             block.blocks_open += 1
 
 
-def tell_endings(execution: Execution) -> None:
+def notify_waiters(execution: Execution) -> None:
     """Announce all endings to the waiting steps; those that can continue are queued for the next iteration."""
     if execution.settled:
         # Complete steps come before failed ones: a step that waits for a complete one has what it needs.
-        _tell_settled(execution)
+        _notify_settled(execution)
     if not execution.ended:
         return
     ended, execution.ended = execution.ended, []
@@ -64,42 +64,42 @@ def tell_endings(execution: Execution) -> None:
         if step.statement is not None:
             block: StepRecord = step.block  # type: ignore[assignment]  # a statement stands in a block
             frame: Frame = block.frame  # type: ignore[assignment]
-            _tell_block(execution, block, frame, step.statement, step.error)
+            _notify_block(execution, block, frame, step.statement, step.error)
         else:
-            _tell_owner(execution, step)
+            _notify_owner(execution, step)
     if something_failed:
-        _let_rest(execution)
+        _dequeue_failing(execution)
 
 
-def _let_rest(execution: Execution) -> None:
+def _dequeue_failing(execution: Execution) -> None:
     """Remove blocks from the queue that were ready to start more when another of their statements failed.
 
     They start nothing now and wait for running statements, as they do when they are loaded from the store.
     """
     queue = execution.queue
-    resting = [
+    failing = [
         block
         for block in queue
         if block.failed is not None and block.blocks is None and block.frame is not None and block.frame.live
     ]
-    if resting:
-        for block in resting:
+    if failing:
+        for block in failing:
             block.queued = False
         execution.queue = [step for step in queue if step.queued]
 
 
-def _tell_owner(execution: Execution, step: StepRecord) -> None:
+def _notify_owner(execution: Execution, step: StepRecord) -> None:
     """Announce the end of a block: its owner runs when none is left, and so does the foreach that it belongs to."""
     waiting = step.block if step.block is not None else step.container
     if waiting is not None:
         waiting.blocks_open -= 1
         if step.error is not None:
-            _doom(execution, waiting, step.error)
+            _mark_failing(execution, waiting, step.error)
         if not waiting.blocks_open:
             execution.wake(waiting)
 
 
-def _doom(execution: Execution, step: StepRecord, error: ErrorRecord) -> None:
+def _mark_failing(execution: Execution, step: StepRecord, error: ErrorRecord) -> None:
     """Mark a step that will fail when the rest inside it has ended, because a part has failed.
 
     The first cause is kept, in the store too: after a restart it is still the first.
@@ -109,7 +109,7 @@ def _doom(execution: Execution, step: StepRecord, error: ErrorRecord) -> None:
         execution.touch(step)
 
 
-def _tell_block(
+def _notify_block(
     execution: Execution, block: StepRecord, frame: Frame, statement: StatementPlan, error: ErrorRecord | None
 ) -> None:
     """Announce the end of a statement: its block runs when another one becomes ready, or when it was the last one."""
@@ -120,12 +120,12 @@ def _tell_block(
             waiting[index] -= 1
             if not waiting[index]:
                 frame.ready.append(index)
-        if frame.watchers is not None and not statement.is_yield:
-            _tell_watchers(execution, frame, statement.index)
+        if frame.waiters is not None and not statement.is_yield:
+            _notify_outer_waiters(execution, frame, statement.index)
     else:
-        _doom(execution, block, error)
-        if frame.watchers is not None:
-            _fail_watchers(execution, frame, error)
+        _mark_failing(execution, block, error)
+        if frame.waiters is not None:
+            _fail_outer_waiters(execution, frame, error)
     if block.failed is not None:
         can_go_on = not frame.live
     else:
@@ -134,7 +134,7 @@ def _tell_block(
         execution.wake(block)
 
 
-def _tell_settled(execution: Execution) -> None:
+def _notify_settled(execution: Execution) -> None:
     """Announce the end of statements that were complete when they were made: they were never among the live ones."""
     settled, execution.settled = execution.settled, []
     for block, frame, steps in settled:
@@ -146,8 +146,8 @@ def _tell_settled(execution: Execution) -> None:
                 left = waiting[waiter] = waiting[waiter] - 1
                 if not left:
                     ready.append(waiter)
-            if frame.watchers is not None:
-                _tell_watchers(execution, frame, statement.index)
+            if frame.waiters is not None:
+                _notify_outer_waiters(execution, frame, statement.index)
         frame.missing -= len(steps)
         can_go_on = ready or not (frame.missing or frame.live or block.blocks_open)
         if can_go_on and not block.queued and block.failed is None:
@@ -156,9 +156,9 @@ def _tell_settled(execution: Execution) -> None:
         execution.documents += steps
 
 
-def _tell_watchers(execution: Execution, frame: Frame, index: int) -> None:
-    assert frame.watchers is not None
-    for block, statement in frame.watchers.pop(index, ()):
+def _notify_outer_waiters(execution: Execution, frame: Frame, index: int) -> None:
+    assert frame.waiters is not None
+    for block, statement in frame.waiters.pop(index, ()):
         if block.is_terminal or block.failed is not None:
             continue
         inner = block.frame
@@ -176,23 +176,23 @@ def _tell_watchers(execution: Execution, frame: Frame, index: int) -> None:
             execution.wake(block)
 
 
-def _fail_watchers(execution: Execution, frame: Frame, error: ErrorRecord) -> None:
+def _fail_outer_waiters(execution: Execution, frame: Frame, error: ErrorRecord) -> None:
     """Fail each block that waits for a step which has failed or can no longer run.
 
     Blocks inside it that wait for statements which it no longer starts fail too.
     """
-    assert frame.watchers is not None
-    for index in list(frame.watchers):
+    assert frame.waiters is not None
+    for index in list(frame.waiters):
         step = frame.env[index]
         if step is not None and step.error is None:
             continue
-        for block, _ in frame.watchers.pop(index):
+        for block, _ in frame.waiters.pop(index):
             if block.is_terminal:
                 continue
-            _doom(execution, block, error)
+            _mark_failing(execution, block, error)
             inner = block.frame
             assert inner is not None
-            if inner.watchers is not None:
-                _fail_watchers(execution, inner, error)
+            if inner.waiters is not None:
+                _fail_outer_waiters(execution, inner, error)
             if not inner.live:
                 execution.wake(block)

@@ -166,8 +166,8 @@ class Frame:
         "sorted",
         "step",
         "value",
+        "waiters",
         "waiting",
-        "watchers",
         "yields_made",
     )
 
@@ -200,4 +200,4 @@ class Frame:
         self.yields_made = False
         #: The waits outside for a statement of this block: nested frames, with the statement there (None: the foreach
         #: source of the nested block). Filled only where a nested body reads an outer step.
-        self.watchers: dict[int, list[tuple[StepRecord, int | None]]] | None = None
+        self.waiters: dict[int, list[tuple[StepRecord, int | None]]] | None = None

@@ -6,7 +6,7 @@ from afl.engine.execution.execution import Execution
 from afl.engine.execution.fast_path import make_ready
 from afl.engine.execution.states.blocks import all_have_ended
 from afl.engine.execution.states.branching import begin_foreach, begin_when
-from afl.engine.execution.waits import Cause, watch, watch_for_yields
+from afl.engine.execution.waits import InnerFailure, wait_for, wait_for_yields
 from afl.engine.model.plan import BlockPlan
 from afl.engine.model.records import Frame, StepRecord
 
@@ -22,7 +22,7 @@ def begin_block(execution: Execution, step: StepRecord) -> bool:
         return False
     frame = execution.open_frame(step)
     frame.ready.extend(_first(execution, step, frame, plan))
-    watch_for_yields(step, frame, plan)
+    wait_for_yields(step, frame, plan)
     return True
 
 
@@ -36,7 +36,7 @@ def continue_block(execution: Execution, step: StepRecord) -> bool:
     if step.failed is not None:
         if frame.live:
             return False
-        raise Cause(step.failed)
+        raise InnerFailure(step.failed)
     if frame.ready:
         make_ready(execution, step, frame, plan)
     if frame.missing or frame.live or step.blocks_open:
@@ -55,6 +55,6 @@ def _first(execution: Execution, step: StepRecord, frame: Frame, plan: BlockPlan
         return list(plan.first)
     for statement in plan.statements:
         for wait in statement.outer_waits:
-            if not watch(step, frame, wait, statement.index):
+            if not wait_for(step, frame, wait, statement.index):
                 frame.waiting[statement.index] -= 1
     return [index for index, count in enumerate(frame.waiting) if not count]

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from afl.engine.execution.execution import Execution
-from afl.engine.execution.waits import Cause
+from afl.engine.execution.waits import InnerFailure
 from afl.engine.model.records import StepRecord
 
 
 def all_have_ended(execution: Execution, step: StepRecord) -> bool:
-    """Whether all that a step waits for inside has ended. Raises Cause, when it has, for what failed of it."""
+    """Whether all that a step waits for inside has ended. Raises InnerFailure, when it has, for what failed of it."""
     if step.blocks_open:
         return False
     if step.failed is not None:
-        raise Cause(step.failed)
+        raise InnerFailure(step.failed)
     return True
 
 

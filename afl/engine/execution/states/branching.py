@@ -7,7 +7,7 @@ from afl.engine import limits
 from afl.engine.errors import EvaluationError
 from afl.engine.execution.execution import Execution
 from afl.engine.execution.step_log import warn
-from afl.engine.execution.waits import Cause, watch
+from afl.engine.execution.waits import InnerFailure, wait_for
 from afl.engine.model.plan import BlockPlan, CasePlan
 from afl.engine.model.records import Frame, StepRecord
 from afl.engine.types import Value
@@ -64,11 +64,11 @@ def _awaited(execution: Execution, step: StepRecord, plan: BlockPlan) -> Frame |
     if frame is None:
         frame = execution.open_frame(step)
         for wait in plan.source_waits:
-            if watch(step, frame, wait, None):
+            if wait_for(step, frame, wait, None):
                 step.blocks_open += 1
     if step.blocks is None:
         if step.failed is not None:
-            raise Cause(step.failed)
+            raise InnerFailure(step.failed)
         if step.blocks_open:
             return None
         if execution.trace is not None:
