@@ -18,7 +18,7 @@ from afl.core.text.printable import bounded
 from afl.engine.errors import NoProgress, RunLimitReached, ScriptsNotAllowed, StepFailure
 from afl.engine.execution.mixins import mixin_step_id
 from afl.engine.execution.state import ExecutionState
-from afl.engine.execution.step_paths import failure_of, line_of, path_of, place_of, stuck_paths
+from afl.engine.execution.step_paths import failure_of, line_of, place_of, step_path, stuck_paths
 from afl.engine.execution.waits import InnerFailure, notify_waiters
 from afl.engine.limits import MAX_ERROR_CHARS
 from afl.engine.model.plan import BlockPlan, MixinPlan, StatementPlan
@@ -260,7 +260,7 @@ class Execution(ExecutionState):
 
     def _cause(self, step: StepRecord, error_type: str, message: str) -> ErrorRecord:
         """Return a first cause with the place of its step."""
-        path = self.path_of(step)
+        path = self.step_path(step)
         # Every enclosing step keeps it too.
         message = bounded(message, MAX_ERROR_CHARS)
         if _log.isEnabledFor(logging.INFO):
@@ -428,6 +428,6 @@ class Execution(ExecutionState):
     def unfinished(self) -> Iterator[StepRecord]:
         return (step for step in self.steps.values() if not step.is_terminal)
 
-    def path_of(self, step: StepRecord) -> str:
+    def step_path(self, step: StepRecord) -> str:
         """Return the path of a step from the workflow down: `shop.Checkout.payment`, `fleet.Scan[3].ping`."""
-        return path_of(step, self.plan.name)
+        return step_path(step, self.plan.name)

@@ -222,7 +222,7 @@ class RunBounds:
         if depth > _NEARLY_TOO_DEEP:
             limit = limits.MAX_NESTING_DEPTH
             if depth > limit:
-                raise NestingTooDeep(step_path=execution.path_of(owner), limit=limit)
+                raise NestingTooDeep(step_path=execution.step_path(owner), limit=limit)
             self._warn(execution, "MAX_NESTING_DEPTH", f"is nested {depth} deep", limit, "and a deeper one fails")
 
     def check_payload(self, execution: Execution, step: StepRecord) -> None:

@@ -195,7 +195,7 @@ def _failure(execution: Execution, step: StepRecord, ending: ScriptEnding) -> Er
         type=ending.error_type,
         message=ending.message,
         step_id=step.id,
-        path=execution.path_of(step),
+        path=execution.step_path(step),
         facet=statement.facet_name if statement is not None else calling.facet.name if calling.facet else "",
         line=_script_of(step).line,
     )

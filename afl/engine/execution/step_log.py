@@ -22,7 +22,7 @@ def place_of(execution: Execution, step: StepRecord) -> dict[str, Value]:
         "workflow": execution.id,
         "step": step.id,
         "facet": owner.facet_name,
-        "path": execution.path_of(step),
+        "path": execution.step_path(step),
         "position": plan.line if plan is not None else 0,
     }
 

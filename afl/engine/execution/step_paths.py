@@ -9,7 +9,7 @@ from afl.engine.model.records import StepRecord
 from afl.engine.model.store import ErrorRecord
 
 
-def path_of(step: StepRecord, workflow: str) -> str:
+def step_path(step: StepRecord, workflow: str) -> str:
     """Return the path of a step from the workflow on: `shop.Checkout.payment`, `fleet.Scan[3].ping`, `Pay.catch.a`."""
     parts: list[str] = []
     at = step
@@ -45,9 +45,9 @@ def stuck_paths(unfinished: Iterable[StepRecord], workflow_name: str) -> Iterato
     """Return paths of the statements that have not ended, also of those that could not even start."""
     for step in unfinished:
         if step.statement is not None:
-            yield path_of(step, workflow_name)
+            yield step_path(step, workflow_name)
         elif step.frame is not None and step.plan is not None and step.blocks is None:
-            around = path_of(step, workflow_name)
+            around = step_path(step, workflow_name)
             for statement in step.plan.statements:
                 if step.frame.env[statement.index] is None:
                     yield f"{around}.{statement.name}"

@@ -86,7 +86,7 @@ def _close(rows: RunRows, document: StepDocument, by: str) -> None:
         if event_state != EventState.CANCELED:
             rows.withdrawn.append((document.id, document.attempt))
         event_state = EventState.CANCELED
-    error = ErrorRecord(SUPERSEDED, f"run again as part of {by}", document.id, rows.path_of(document))
+    error = ErrorRecord(SUPERSEDED, f"run again as part of {by}", document.id, rows.step_path(document))
     rows.change(document._replace(state=StepState.STATEMENT_ERROR, event_state=event_state, error=error))
 
 

@@ -29,12 +29,14 @@ def retry(rows: RunRows, step_id: str, *, is_whole_run: bool = False) -> list[st
     step = rows.documents[step_id]
     by = _caught_by(rows, step)
     if by is not None:
-        raise StepWasCaught(step_id=step_id, path=rows.path_of(step), catching_id=by.id, catching_path=rows.path_of(by))
+        raise StepWasCaught(
+            step_id=step_id, path=rows.step_path(step), catching_id=by.id, catching_path=rows.step_path(by)
+        )
     causes = [] if step.state == StepState.STATEMENT_COMPLETE else _open_below(rows, step)
     if not causes:
         shown = "WAITING" if rows.row.status == PAUSED else rows.row.status
         status = shown if is_whole_run else None
-        raise StepNotFailed(step_id=step_id, path=rows.path_of(step), state=step.state, run_status=status)
+        raise StepNotFailed(step_id=step_id, path=rows.step_path(step), state=step.state, run_status=status)
     _open_around(rows, step)
     open_those_that_waited(rows, set(causes))
     # Blocks that had waited for one of these have failed with its error.

@@ -103,9 +103,9 @@ class RunRows:
     def change(self, document: StepDocument) -> None:
         self.changed[document.id] = document
 
-    def path_of(self, document: StepDocument) -> str:
+    def step_path(self, document: StepDocument) -> str:
         step = self.execution.steps.get(document.id)
-        return document.id if step is None else self.execution.path_of(step)
+        return document.id if step is None else self.execution.step_path(step)
 
     def caught_for(self, document: StepDocument) -> ErrorRecord:
         """Return the error that the catch of a step handles, as the catch's block has kept it."""
@@ -115,7 +115,7 @@ class RunRows:
             type=str(told.get("error_type", "")),
             message=str(told.get("error", "")),
             step_id=document.id,
-            path=self.path_of(document),
+            path=self.step_path(document),
             facet=document.facet_name,
         )
 
