@@ -20,7 +20,7 @@ def derived_id(workflow_id: str, parent_id: str, key: str) -> str:
     return f"{workflow_id}:{blake2b(f'{parent}/{key}'.encode(), digest_size=DIGEST_BYTES).hexdigest()}"
 
 
-def place_of(step_id: str) -> str:
+def id_of_place(step_id: str) -> str:
     """Return the part of a step's id that names its place: all but the mark of a later generation (generations.py)."""
     return step_id[: step_id.rfind(":") + _DIGEST_CHARS]
 
@@ -62,18 +62,18 @@ _FIRST: Final = Generation(1, True)
 
 def generation_of(step_id: str) -> Generation:
     """Return the generation in a step's id."""
-    mark = step_id[len(place_of(step_id)) :]
+    mark = step_id[len(id_of_place(step_id)) :]
     return _FIRST if not mark else Generation(int(mark[1:], 16), mark[0] == AGAIN)
 
 
 def made_again(step_id: str, generation: int) -> str:
     """Return the id of the step of the same place that starts from nothing in a generation."""
-    return f"{place_of(step_id)}{AGAIN}{generation:x}"
+    return f"{id_of_place(step_id)}{AGAIN}{generation:x}"
 
 
 def continued(step_id: str, generation: int) -> str:
     """Return the id of the step of the same place that continues, in a generation, with the steps inside this one."""
-    return f"{place_of(step_id)}{CONTINUED}{generation:x}"
+    return f"{id_of_place(step_id)}{CONTINUED}{generation:x}"
 
 
 def time_ordered_id(now_ms: int, random_bits: Callable[[int], int] = randbits) -> str:

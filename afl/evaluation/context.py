@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from afl.compiled.program import CompiledProgram, Declaration, Kind, Node, blocks_of
-from afl.core.ids import place_of
+from afl.core.ids import id_of_place
 from afl.engine.execution.generations import current_steps
 from afl.engine.types import Value
 from afl.evaluation.block import StatementDefinition
@@ -269,7 +269,7 @@ class ExecutionContext:
 
 
 def _same_place(block_id: str | None, wanted: str) -> bool:
-    return block_id is not None and place_of(block_id) == place_of(wanted)
+    return block_id is not None and id_of_place(block_id) == id_of_place(wanted)
 
 
 def _pick(bodies: tuple[Node, ...], block: StepDefinition) -> Node | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from afl.core.ids import event_id_of
 from afl.engine.execution.execution import Execution
-from afl.engine.execution.step_log import note, place_of
+from afl.engine.execution.step_log import log_fields, note
 from afl.engine.model.entities import NoteType
 from afl.engine.model.records import StepRecord
 from afl.engine.model.store import Batch
@@ -39,8 +39,8 @@ def late_answer(execution: Execution, step: StepRecord) -> Batch | None:
     """
     if not (execution.is_ended and execution.is_waiting(step)):
         return None
-    place: dict[str, object] = {**place_of(execution, step), "attempt": step.attempt}
+    fields: dict[str, object] = {**log_fields(execution, step), "attempt": step.attempt}
     text = f"an answer to attempt {step.attempt} has come after the workflow had ended: it is {execution.status}"
-    note(execution, step, f"late-{step.attempt}", NoteType.WARNING, text, place)
+    note(execution, step, f"late-{step.attempt}", NoteType.WARNING, text, fields)
     logs, execution.effects.logs = execution.effects.logs, []
     return Batch(logs=logs, confirms={execution.id: execution.revision}, now_ms=execution.now_ms, values_checked=True)

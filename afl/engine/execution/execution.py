@@ -18,7 +18,7 @@ from afl.core.text.printable import bounded
 from afl.engine.errors import NoProgress, RunLimitReached, ScriptsNotAllowed, StepFailure
 from afl.engine.execution.mixins import mixin_step_id
 from afl.engine.execution.state import ExecutionState
-from afl.engine.execution.step_paths import failure_of, line_of, place_of, step_path, stuck_paths
+from afl.engine.execution.step_paths import failure_of, line_of, source_location, step_path, stuck_paths
 from afl.engine.execution.waits import InnerFailure, notify_waiters
 from afl.engine.limits import MAX_ERROR_CHARS
 from afl.engine.model.plan import BlockPlan, MixinPlan, StatementPlan
@@ -264,7 +264,7 @@ class Execution(ExecutionState):
         # Every enclosing step keeps it too.
         message = bounded(message, MAX_ERROR_CHARS)
         if _log.isEnabledFor(logging.INFO):
-            _log.info("workflow %s: %s at %s failed: %s: %s", self.id, path, place_of(step), error_type, message)
+            _log.info("workflow %s: %s at %s failed: %s: %s", self.id, path, source_location(step), error_type, message)
         return ErrorRecord(
             type=bounded(error_type, MAX_CLASS_CHARS),
             message=message,

@@ -17,7 +17,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from afl.core.ids import AGAIN, Generation, generation_of, place_of
+from afl.core.ids import AGAIN, Generation, generation_of, id_of_place
 from afl.engine.execution.execution import Execution
 from afl.engine.execution.ports import Dispatch, Trace
 from afl.engine.model.plan import WorkflowPlan
@@ -42,7 +42,7 @@ def current_of(documents: Iterable[StepDocument]) -> Current:
     fresh_since: dict[str, int] = defaultdict(int)
     attempts: dict[str, int] = {}
     for document in documents:
-        place, generation = place_of(document.id), generation_of(document.id)
+        place, generation = id_of_place(document.id), generation_of(document.id)
         if generation.is_fresh:
             fresh_since[place] = max(fresh_since[place], generation.number)
         if document.attempt:
@@ -54,11 +54,11 @@ def current_of(documents: Iterable[StepDocument]) -> Current:
     for generation, document in sorted(newest.values(), key=lambda each: each[1].number):
         around = document.block_id or document.container_id
         if around is not None:
-            outside = place_of(around)
+            outside = id_of_place(around)
             is_place_alone = document.state == StepState.CREATED and generation.number > 1
             if is_place_alone or outside not in ids or generation.number < fresh_since[outside]:
                 continue
-        ids[place_of(document.id)] = document.id
+        ids[id_of_place(document.id)] = document.id
         found.append(_inside_of(document, ids))
     return Current(found, attempts)
 
@@ -72,9 +72,9 @@ def _inside_of(document: StepDocument, ids: dict[str, str]) -> StepDocument:
     if document.container_id is None:
         return document
     return document._replace(
-        container_id=ids[place_of(document.container_id)],
-        block_id=None if document.block_id is None else ids[place_of(document.block_id)],
-        root_id=None if document.root_id is None else ids.get(place_of(document.root_id), document.root_id),
+        container_id=ids[id_of_place(document.container_id)],
+        block_id=None if document.block_id is None else ids[id_of_place(document.block_id)],
+        root_id=None if document.root_id is None else ids.get(id_of_place(document.root_id), document.root_id),
     )
 
 
@@ -90,7 +90,7 @@ class LaterPlace(Place):
         self._mark = mark
 
     def _start(self) -> bytes:
-        return f"{place_of(self.block_id)}/".encode()
+        return f"{id_of_place(self.block_id)}/".encode()
 
     def step_id(self, key: bytes) -> str:
         return super().step_id(key) + self._mark
@@ -120,7 +120,7 @@ class LaterExecution(Execution):
         self._ids: dict[str, str] = {}
 
     def _make(self, step_id: str, object_type: str) -> StepRecord:
-        place = place_of(step_id)
+        place = id_of_place(step_id)
         step = super()._make(place + self._mark, object_type)
         self._ids[place] = step.id
         step.attempt = self.attempts.get(place, 0)
@@ -148,8 +148,8 @@ class LaterExecution(Execution):
         return self.steps[self._ids[place]]
 
     def is_superseded(self, step_id: str) -> bool:
-        return step_id not in self.steps and place_of(step_id) in self.attempts
+        return step_id not in self.steps and id_of_place(step_id) in self.attempts
 
     def find_by_place(self) -> None:
         """Register the loaded steps of mixins, so that they can be found by place."""
-        self._ids.update((place_of(step.id), step.id) for step in self.steps.values() if step.mixin is not None)
+        self._ids.update((id_of_place(step.id), step.id) for step in self.steps.values() if step.mixin is not None)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from afl.engine.errors import LimitReached, RunLimitReached, ValueRefused
 from afl.engine.execution.execution import Execution
-from afl.engine.execution.step_log import note, place_of
+from afl.engine.execution.step_log import log_fields, note
 from afl.engine.execution.waits import InnerFailure, notify_waiters
 from afl.engine.expressions.exact_doubles import refuse_inexact_doubles
 from afl.engine.model.entities import NoteType
@@ -89,8 +89,8 @@ def finish_script(execution: Execution, step_id: str, ending: ScriptEnding) -> b
         return False
     ending = _within_bounds(execution, step, ending)
     if ending.printed:
-        place: dict[str, object] = {**place_of(execution, step), "position": _script_of(step).line}
-        note(execution, step, "printed", NoteType.INFO, ending.printed, place)
+        fields: dict[str, object] = {**log_fields(execution, step), "position": _script_of(step).line}
+        note(execution, step, "printed", NoteType.INFO, ending.printed, fields)
     if ending.result is None:
         execution.fail(step, InnerFailure(_failure(execution, step, ending)))
         notify_waiters(execution)

@@ -14,7 +14,7 @@ from afl.engine.types import Value
 workflow_log = logging.getLogger("afl.workflow")
 
 
-def place_of(execution: Execution, step: StepRecord) -> dict[str, Value]:
+def log_fields(execution: Execution, step: StepRecord) -> dict[str, Value]:
     """Return the place of a step for logs: workflow, step, the facet around it, path, and position (line)."""
     owner = step.container if step.container is not None else step
     plan = step.statement if step.statement is not None else step.plan
@@ -52,6 +52,6 @@ def note(
 
 def warn(execution: Execution, step: StepRecord, key: str, message: str) -> None:
     """Log a warning about a step, in the process's log and in the step log."""
-    place = place_of(execution, step)
-    workflow_log.warning("%s: %s", place["path"], message, extra=place)
-    note(execution, step, key, NoteType.WARNING, message, {**place})
+    fields = log_fields(execution, step)
+    workflow_log.warning("%s: %s", fields["path"], message, extra=fields)
+    note(execution, step, key, NoteType.WARNING, message, {**fields})

@@ -61,7 +61,7 @@ def line_of(step: StepRecord) -> int:
     return 0
 
 
-def place_of(step: StepRecord) -> str:
+def source_location(step: StepRecord) -> str:
     """Return the file and place of that line: `shop.afl:12:9`, as far as the program names it."""
     line = line_of(step)
     if not line:

@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from contextlib import suppress
 
-from afl.core.ids import continued, made_again, place_of
+from afl.core.ids import continued, id_of_place, made_again
 from afl.engine.errors import EvaluationError, ReferenceError
 from afl.engine.execution.captures import is_kept
 from afl.engine.model.plan import FacetPlan
@@ -227,7 +227,7 @@ class _Rerun:
         scripted = rows.returns_before_event(step)
         to_mixins: dict[str, list[str]] = defaultdict(list)
         for inner in rows.all_inside(step.id):
-            if inner.object_type != ObjectType.YIELD_ASSIGNMENT or _target_of(rows, inner) != place_of(step.id):
+            if inner.object_type != ObjectType.YIELD_ASSIGNMENT or _target_of(rows, inner) != id_of_place(step.id):
                 continue
             yielded = rows.record_of(inner)
             if not is_kept(yielded):
@@ -301,7 +301,7 @@ def _target_of(rows: RunRows, yielded: StepDocument) -> str | None:
         assert frame is not None
         frame = frame.parent
     assert frame is not None
-    return place_of(frame.owner.id)
+    return id_of_place(frame.owner.id)
 
 
 def _without_defaults(

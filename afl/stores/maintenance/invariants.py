@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from afl.core.ids import derived_id, place_of
+from afl.core.ids import derived_id, id_of_place
 from afl.engine.errors import VersionMismatchError
 from afl.engine.execution.execution import Execution
 from afl.engine.execution.generations import current_steps
@@ -80,7 +80,7 @@ def check_rows(row: WorkflowRow, entries: Sequence[StepEntry]) -> Iterator[Findi
 
 def _place_of(row: WorkflowRow, step_id: str) -> str:
     """Return the place of a row's step: rows of all generations share it, and have the number of the first."""
-    return place_of(step_id) if row.execution > 1 and step_id.startswith(f"{row.id}:") else step_id
+    return id_of_place(step_id) if row.execution > 1 and step_id.startswith(f"{row.id}:") else step_id
 
 
 def _counting(row: WorkflowRow, documents: dict[str, StepDocument]) -> dict[str, StepDocument]:
@@ -203,7 +203,7 @@ def _check_ids(row: WorkflowRow, documents: Sequence[StepDocument], execution: E
     start = f"{row.id}:"
     for document in documents:
         wanted = _derived(row, document, execution) if document.id.startswith(start) else None
-        if wanted is not None and place_of(document.id) != wanted:
+        if wanted is not None and id_of_place(document.id) != wanted:
             yield _finding("step.id", row.id, document.id, document.id, f"{wanted}, derived from its place")
 
 
@@ -211,7 +211,7 @@ def _derived(row: WorkflowRow, document: StepDocument, execution: Execution) -> 
     """Return the id that follows from a step's place; None where that cannot be decided."""
     if document.container_id is None:
         ids = [derived_id(row.id, row.id, f"execution-{number}") for number in range(1, row.execution + 1)]
-        return next((known for known in ids if known == place_of(document.id)), ids[0])
+        return next((known for known in ids if known == id_of_place(document.id)), ids[0])
     if document.block_id is None:
         return derived_id(row.id, document.container_id, str(document.statement_id))
     if document.foreach_index is not None:

@@ -6,7 +6,7 @@ import json
 
 from afl.engine.errors import EvaluationError
 from afl.engine.execution.execution import Execution
-from afl.engine.execution.step_log import note, place_of, workflow_log
+from afl.engine.execution.step_log import log_fields, note, workflow_log
 from afl.engine.model.entities import NoteType
 from afl.engine.model.records import StepRecord
 from afl.engine.types import ObjectType, Value
@@ -42,6 +42,6 @@ def _log(execution: Execution, step: StepRecord, values: dict[str, Value]) -> No
         text = json.dumps(values, ensure_ascii=False, default=str)
     except ValueError:
         text = ", ".join(values)  # An integer with more digits than Python converts to text.
-    place = place_of(execution, step)
-    workflow_log.info("%s: %s", place["path"], text, extra={"event": values, **place})
-    note(execution, step, "log", NoteType.INFO, text, {"event": values, **place})
+    fields = log_fields(execution, step)
+    workflow_log.info("%s: %s", fields["path"], text, extra={"event": values, **fields})
+    note(execution, step, "log", NoteType.INFO, text, {"event": values, **fields})

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from afl.core.ids import generation_of, place_of
+from afl.core.ids import generation_of, id_of_place
 from afl.engine.errors import RuntimeError as EngineError
 from afl.engine.model.entities import TaskState
 from afl.engine.model.store import CANCELLED, COMPLETED, StepDocument
@@ -213,7 +213,7 @@ def test_answers_to_older_generations_are_superseded(make: MakeRun) -> None:
     run = make(WIDE)
     old = run.step("a").id
     run.rerun("a")
-    assert place_of(run.step("a").id) == old != run.step("a").id
+    assert id_of_place(run.step("a").id) == old != run.step("a").id
 
     run.engine.evaluator.continue_step(old, {"r": 999})
     run.engine.evaluator.fail_step(old, "too late", event_id=f"{old}#1")
