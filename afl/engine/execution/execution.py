@@ -23,7 +23,7 @@ from afl.engine.execution.waits import InnerFailure, notify_waiters
 from afl.engine.limits import MAX_ERROR_CHARS
 from afl.engine.model.plan import BlockPlan, MixinPlan, StatementPlan
 from afl.engine.model.records import Frame, StepRecord
-from afl.engine.model.step_rows import Place
+from afl.engine.model.step_rows import BlockIds
 from afl.engine.model.store import CANCELLED, COMPLETED, ERROR, PAUSED, RUNNING, ErrorRecord
 from afl.engine.states import EventState, StepState
 from afl.engine.types import ObjectType, Value
@@ -65,7 +65,7 @@ class Execution(ExecutionState):
 
     def make_statement(self, block: StepRecord, frame: Frame, plan: StatementPlan) -> StepRecord:
         """Create the step of a statement or yield of a running block."""
-        step = self._make(frame.place.step_id(plan.key), plan.object_type)
+        step = self._make(frame.block_ids.step_id(plan.key), plan.object_type)
         step.statement = plan
         step.facet = plan.callee
         step.block = block
@@ -127,7 +127,7 @@ class Execution(ExecutionState):
         owner = block.container
         parent = owner.block.frame if block.plan.is_statement_body and owner.block is not None else None
         frame = block.frame = Frame(block, owner, parent, block.plan)
-        frame.place = Place(self.id, self.root.id, owner.id, block.id, len(block.plan.statements))
+        frame.block_ids = BlockIds(self.id, self.root.id, owner.id, block.id, len(block.plan.statements))
         frame.bounds = self.bounds
         if self.plan.facet.reads_steps:
             frame.lookup = self

@@ -27,7 +27,7 @@ def make_ready(execution: Execution, block: StepRecord, frame: Frame, plan: Bloc
     if len(ready) > min(execution.room, execution.bounds.max_steps - execution.count):
         ready = _that_fit(execution, frame, ready)
     statements, may_settle = plan.statements, execution.trace is None
-    place, revision, now_ms = frame.place, execution.revision + 1, execution.now_ms
+    block_ids, revision, now_ms = frame.block_ids, execution.revision + 1, execution.now_ms
     settled: list[SettledStep] = []
     made = len(ready)
     for start in range(0, made, _LOOK_EVERY):
@@ -47,7 +47,7 @@ def make_ready(execution: Execution, block: StepRecord, frame: Frame, plan: Bloc
                 continue
             number = execution.count
             execution.count = number + 1
-            settled.append(SettledStep(place, statement, number, revision, params, returns, now_ms))
+            settled.append(SettledStep(block_ids, statement, number, revision, params, returns, now_ms))
     execution.room -= made
     if frame.ready:
         frame.sorted = len(frame.ready)
@@ -94,7 +94,7 @@ def settle_link(execution: Execution, block: StepRecord) -> bool:
     except Exception:  # noqa: BLE001 - it is tried again where every step fails
         return False
     execution.count = number + 1
-    step = SettledStep(frame.place, statement, number, execution.revision + 1, params, returns, execution.now_ms)
+    step = SettledStep(frame.block_ids, statement, number, execution.revision + 1, params, returns, execution.now_ms)
     execution.documents.append(step)
     frame.env[statement.index] = step
     frame.missing -= 1

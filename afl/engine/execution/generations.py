@@ -22,7 +22,7 @@ from afl.engine.execution.execution import Execution
 from afl.engine.execution.ports import Dispatch, Trace
 from afl.engine.model.plan import WorkflowPlan
 from afl.engine.model.records import Frame, StepRecord
-from afl.engine.model.step_rows import Place
+from afl.engine.model.step_rows import BlockIds
 from afl.engine.model.store import StepDocument
 from afl.engine.states import StepState, select_transitions
 
@@ -78,7 +78,7 @@ def _inside_of(document: StepDocument, ids: dict[str, str]) -> StepDocument:
     )
 
 
-class LaterPlace(Place):
+class LaterBlockIds(BlockIds):
     """The place of the statements of a block, in a later generation."""
 
     __slots__ = ("_mark",)
@@ -138,9 +138,14 @@ class LaterExecution(Execution):
 
     def open_frame(self, block: StepRecord) -> Frame:
         frame = super().open_frame(block)
-        place = frame.place
-        frame.place = LaterPlace(
-            place.workflow_id, place.root_id, place.owner_id, place.block_id, len(frame.env), mark=self._mark
+        block_ids = frame.block_ids
+        frame.block_ids = LaterBlockIds(
+            block_ids.workflow_id,
+            block_ids.root_id,
+            block_ids.owner_id,
+            block_ids.block_id,
+            len(frame.env),
+            mark=self._mark,
         )
         return frame
 

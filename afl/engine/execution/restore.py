@@ -175,7 +175,7 @@ def _settle(execution: Execution, document: StepDocument, statements: dict[int, 
         return False
     execution.bounds.count(document.params, document.returns)
     frame.env[statement.index] = SettledStep(
-        frame.place,
+        frame.block_ids,
         statement,
         document.number,
         document.revision,

@@ -14,7 +14,7 @@ from afl.engine.types import Value
 
 if TYPE_CHECKING:
     from afl.engine.model.plan import BlockPlan, FacetPlan, MixinPlan, OuterWait, StatementPlan
-    from afl.engine.model.step_rows import Place, SettledStep
+    from afl.engine.model.step_rows import BlockIds, SettledStep
     from afl.engine.model.step_values import StepLookup
     from afl.engine.model.store import ErrorRecord
 
@@ -154,6 +154,7 @@ class Frame:
     """A running block: the steps of its statements so far, and the waits of the others."""
 
     __slots__ = (
+        "block_ids",
         "bounds",
         "env",
         "live",
@@ -161,7 +162,6 @@ class Frame:
         "missing",
         "owner",
         "parent",
-        "place",
         "ready",
         "sorted",
         "step",
@@ -185,7 +185,7 @@ class Frame:
         #: The loop variable's value in a foreach instance.
         self.value: Value = step.foreach_value
         #: The common fields of the rows of its statements' steps; the code that opens the frame sets them.
-        self.place: Place
+        self.block_ids: BlockIds
         #: The step of each statement, once created.
         self.env: list[StepRecord | SettledStep | None] = [None] * len(plan.statements)
         #: For each statement: the number of steps it still waits for.

@@ -98,7 +98,7 @@ class SettledStep:
     A block's frame holds it, and a commit hands it to the store. Its id and its document are computed on first use.
     """
 
-    __slots__ = ("created_at_ms", "number", "params", "place", "returns", "revision", "statement")
+    __slots__ = ("block_ids", "created_at_ms", "number", "params", "returns", "revision", "statement")
 
     #: For code that reads any step of a frame.
     error: ClassVar[ErrorRecord | None] = None
@@ -106,7 +106,7 @@ class SettledStep:
 
     def __init__(
         self,
-        place: Place,
+        block_ids: Place,
         statement: StatementPlan,
         number: int,
         revision: int,
@@ -114,7 +114,7 @@ class SettledStep:
         returns: Mapping[str, Value],
         created_at_ms: int,
     ) -> None:
-        self.place = place
+        self.block_ids = block_ids
         self.statement = statement
         self.number = number
         self.revision = revision
@@ -124,27 +124,27 @@ class SettledStep:
 
     @property
     def id(self) -> str:
-        return self.place.step_id(self.statement.key)
+        return self.block_ids.step_id(self.statement.key)
 
     def document(self) -> StepDocument:
         """Return the document that a store keeps of it."""
-        place, statement = self.place, self.statement
+        block_ids, statement = self.block_ids, self.statement
         # By tuple.__new__: half of the time of the named constructor, and a durable store needs each one.
         return tuple.__new__(
             StepDocument,
             (
-                place.step_id(statement.key),
-                place.workflow_id,
+                block_ids.step_id(statement.key),
+                block_ids.workflow_id,
                 self.number,
                 self.revision,
                 statement.object_type,
                 _COMPLETE,
                 statement.id,
                 statement.facet_name,
-                place.owner_id,
+                block_ids.owner_id,
                 None,
-                place.block_id,
-                place.root_id,
+                block_ids.block_id,
+                block_ids.root_id,
                 self.params,
                 self.returns,
                 0,

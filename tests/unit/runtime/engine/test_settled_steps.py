@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from afl.engine.model.step_rows import Place, SettledStep
+from afl.engine.model.step_rows import BlockIds, SettledStep
 from afl.engine.model.store import Batch, StepDocument, WorkflowRow
 from afl.evaluation.evaluator import Evaluator
 from afl.stores.memory.steps import KeptSteps
@@ -53,8 +53,8 @@ class Recording(MemoryStore):
 def settled(number: int = 3, revision: int = 2) -> SettledStep:
     engine = Engine(CHAIN)
     plan = engine.evaluator._workflows.plan(engine.program, "n.W").facet.blocks[0]
-    place = Place("run", "run:root", "run:owner", "run:block", len(plan.statements))
-    return SettledStep(place, plan.statements[0], number, revision, {"x": 1}, {"y": 2}, 1_000)
+    block_ids = BlockIds("run", "run:root", "run:owner", "run:block", len(plan.statements))
+    return SettledStep(block_ids, plan.statements[0], number, revision, {"x": 1}, {"y": 2}, 1_000)
 
 
 @pytest.mark.parametrize("program", LINKS.values(), ids=LINKS.keys())
@@ -143,7 +143,7 @@ def test_a_settled_step_is_read_as_a_complete_one() -> None:
 
 
 def test_the_id_of_a_step_does_not_depend_on_how_many_others_its_block_has() -> None:
-    ids = {Place("run", "run:root", "run:owner", "run:block", count).step_id(b"s") for count in (1, 7, 8, 100_000)}
+    ids = {BlockIds("run", "run:root", "run:owner", "run:block", count).step_id(b"s") for count in (1, 7, 8, 100_000)}
 
     assert len(ids) == 1
 
