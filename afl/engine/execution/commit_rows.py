@@ -5,7 +5,7 @@ from __future__ import annotations
 from afl.engine.execution.execution import Execution
 from afl.engine.model.plan import PinnedProgram
 from afl.engine.model.records import StepRecord
-from afl.engine.model.step_rows import SettledStep
+from afl.engine.model.step_rows import BoundStep
 from afl.engine.model.store import RUNNING, Batch, ChangesOnly, RunningChange, StepDocument, WorkflowChange, WorkflowRow
 from afl.engine.types import RUNTIME_VERSION, STEP_SCHEMA_VERSION, WORKFLOW_VERSION
 
@@ -77,7 +77,7 @@ class Commits:
         return batch
 
 
-def _take_rows(execution: Execution) -> list[StepDocument | SettledStep]:
+def _take_rows(execution: Execution) -> list[StepDocument | BoundStep]:
     rows, execution.documents = execution.documents, []
     if execution.dirty:
         rows[:0] = [_document(execution, step) for step in execution.dirty]

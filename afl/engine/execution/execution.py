@@ -353,9 +353,9 @@ class Execution(ExecutionState):
 
     def abort(self, error_type: str, message: str, line: int = 0) -> None:
         """Fail the workflow as a whole, now, even during an iteration."""
-        for _, _, settled in self.settled:
-            self.documents += settled
-        self.settled.clear()
+        for _, _, bound in self.bound_steps:
+            self.documents += bound
+        self.bound_steps.clear()
         self.made.clear()
         self.ended.clear()
         self.queue.clear()

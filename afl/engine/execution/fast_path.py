@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from afl.engine.model.plan import BlockPlan
 from afl.engine.model.records import Frame, StepRecord
-from afl.engine.model.step_rows import SettledStep
+from afl.engine.model.step_rows import BoundStep
 from afl.engine.states import StepState
 
 if TYPE_CHECKING:
@@ -26,9 +26,9 @@ def make_ready(execution: Execution, block: StepRecord, frame: Frame, plan: Bloc
         ready.sort()
     if len(ready) > min(execution.room, execution.bounds.max_steps - execution.count):
         ready = _that_fit(execution, frame, ready)
-    statements, may_settle = plan.statements, execution.trace is None
+    statements, may_bind = plan.statements, execution.trace is None
     block_ids, revision, now_ms = frame.block_ids, execution.revision + 1, execution.now_ms
-    settled: list[SettledStep] = []
+    bound: list[BoundStep] = []
     made = len(ready)
     for start in range(0, made, _LOOK_EVERY):
         if start and not execution.has_room():
@@ -37,7 +37,7 @@ def make_ready(execution: Execution, block: StepRecord, frame: Frame, plan: Bloc
         for index in ready[start : start + _LOOK_EVERY] if made > _LOOK_EVERY else ready:
             statement = statements[index]
             bind = statement.bind
-            if bind is None or not may_settle:
+            if bind is None or not may_bind:
                 execution.make_statement(block, frame, statement)
                 continue
             try:
@@ -47,13 +47,13 @@ def make_ready(execution: Execution, block: StepRecord, frame: Frame, plan: Bloc
                 continue
             number = execution.count
             execution.count = number + 1
-            settled.append(SettledStep(block_ids, statement, number, revision, params, returns, now_ms))
+            bound.append(BoundStep(block_ids, statement, number, revision, params, returns, now_ms))
     execution.room -= made
     if frame.ready:
         frame.sorted = len(frame.ready)
         execution.wake(block)
-    if settled:
-        execution.settled.append((block, frame, settled))
+    if bound:
+        execution.bound_steps.append((block, frame, bound))
 
 
 def _that_fit(execution: Execution, frame: Frame, ready: list[int]) -> list[int]:
@@ -73,7 +73,7 @@ def _that_fit(execution: Execution, frame: Frame, ready: list[int]) -> list[int]
 _LOOK_EVERY: Final = 32
 
 
-def settle_link(execution: Execution, block: StepRecord) -> bool:
+def bind_link(execution: Execution, block: StepRecord) -> bool:
     """Run a whole iteration of a chain: the queue holds one block, which has one ready statement that only binds.
 
     Most workflows consist of chains, and then this is the whole iteration: without other steps to run, a complete step
@@ -94,7 +94,7 @@ def settle_link(execution: Execution, block: StepRecord) -> bool:
     except Exception:  # noqa: BLE001 - it is tried again where every step fails
         return False
     execution.count = number + 1
-    step = SettledStep(frame.block_ids, statement, number, execution.revision + 1, params, returns, execution.now_ms)
+    step = BoundStep(frame.block_ids, statement, number, execution.revision + 1, params, returns, execution.now_ms)
     execution.documents.append(step)
     frame.env[statement.index] = step
     frame.missing -= 1

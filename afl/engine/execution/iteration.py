@@ -6,7 +6,7 @@ from operator import attrgetter
 
 from afl.engine.errors import RunLimitReached
 from afl.engine.execution.execution import Execution
-from afl.engine.execution.fast_path import settle_link
+from afl.engine.execution.fast_path import bind_link
 from afl.engine.execution.machine import STATE_MACHINES, complete_at_once
 from afl.engine.execution.run_bounds import UNITS_A_STEP
 from afl.engine.execution.states.initialization import bind_attributes
@@ -25,7 +25,7 @@ def run_iteration(execution: Execution) -> int:
     engine has no name for: the execution is of no use then.
     """
     trace, queue = execution.trace, execution.queue
-    if trace is None and len(queue) == 1 and settle_link(execution, queue[0]):
+    if trace is None and len(queue) == 1 and bind_link(execution, queue[0]):
         execution.iterations += 1
         if not execution.queue:
             execution.fail_if_stuck()

@@ -14,7 +14,7 @@ from afl.engine.execution.run_bounds import RunBounds
 from afl.engine.execution.waits import InnerFailure, wait_for, wait_for_yields
 from afl.engine.model.plan import BlockPlan, StatementPlan, WorkflowPlan
 from afl.engine.model.records import Frame, StepRecord
-from afl.engine.model.step_rows import SettledStep
+from afl.engine.model.step_rows import BoundStep
 from afl.engine.model.store import CANCELLED, ENDED_STATUSES, StepDocument, WorkflowRow
 from afl.engine.states import EventState, StepState
 from afl.engine.types import ObjectType
@@ -109,7 +109,7 @@ def take_row(execution: Execution, row: WorkflowRow) -> None:
 
 def _add(execution: Execution, document: StepDocument, statements: dict[int, dict[str, StatementPlan]]) -> None:
     execution.count += 1
-    if _settle(execution, document, statements):
+    if _restore_bound(execution, document, statements):
         return
     step = StepRecord(document.id, document.number, document.object_type, document.created_at_ms)
     step.dirty = False
@@ -162,7 +162,9 @@ def _add(execution: Execution, document: StepDocument, statements: dict[int, dic
         execution.open_events += 1
 
 
-def _settle(execution: Execution, document: StepDocument, statements: dict[int, dict[str, StatementPlan]]) -> bool:
+def _restore_bound(
+    execution: Execution, document: StepDocument, statements: dict[int, dict[str, StatementPlan]]
+) -> bool:
     """Keep a complete step that only bound as a row in its block's frame; return whether it was such a step."""
     if execution.execution != 1:
         return False  # Such a row gets the id of the running generation: this one may be of another.
@@ -174,7 +176,7 @@ def _settle(execution: Execution, document: StepDocument, statements: dict[int, 
     if not statement.plain:
         return False
     execution.bounds.count(document.params, document.returns)
-    frame.env[statement.index] = SettledStep(
+    frame.env[statement.index] = BoundStep(
         frame.block_ids,
         statement,
         document.number,

@@ -10,7 +10,7 @@ from afl.engine.execution.ports import Dispatch, Trace
 from afl.engine.execution.run_bounds import RunBounds
 from afl.engine.model.plan import WorkflowPlan
 from afl.engine.model.records import Frame, StepRecord
-from afl.engine.model.step_rows import SettledStep
+from afl.engine.model.step_rows import BoundStep
 from afl.engine.model.store import Batch, StepDocument
 from afl.engine.types import Value
 
@@ -20,6 +20,7 @@ class ExecutionState:
 
     __slots__ = (
         "_effects",
+        "bound_steps",
         "bounds",
         "bytes_until",
         "cancelled",
@@ -55,7 +56,6 @@ class ExecutionState:
         "runner_id",
         "runs_scripts",
         "scripts",
-        "settled",
         "steps",
         "trace",
     )
@@ -95,10 +95,10 @@ class ExecutionState:
         self.made: deque[StepRecord] = deque()
         self.ended: list[StepRecord] = []
         #: Steps of this iteration that are complete already, by block.
-        self.settled: list[tuple[StepRecord, Frame, list[SettledStep]]] = []
-        #: The rows of the next commit: steps changed since the last one, and settled ones.
+        self.bound_steps: list[tuple[StepRecord, Frame, list[BoundStep]]] = []
+        #: The rows of the next commit: steps changed since the last one, and bound ones.
         self.dirty: list[StepRecord] = []
-        self.documents: list[StepDocument | SettledStep] = []
+        self.documents: list[StepDocument | BoundStep] = []
         #: The number of unanswered events, and the steps that hold their event back until one of these is answered.
         self.open_events = 0
         self.held: deque[StepRecord] = deque()

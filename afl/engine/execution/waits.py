@@ -28,7 +28,7 @@ def wait_for(block: StepRecord, frame: Frame, wait: OuterWait, statement: int | 
     """
     outer, index = awaited_frame(frame, wait), wait.index
     step = outer.env[index]
-    # A settled step is put into the frame when its end is announced, so one that is in the frame has been announced.
+    # A bound step is put into the frame when its end is announced, so one that is in the frame has been announced.
     if step is not None and step.told:
         if step.error is not None:
             raise InnerFailure(step.error)
@@ -50,9 +50,9 @@ def wait_for_yields(block: StepRecord, frame: Frame, plan: BlockPlan) -> None:
 
 def notify_waiters(execution: Execution) -> None:
     """Announce all endings to the waiting steps; those that can continue are queued for the next iteration."""
-    if execution.settled:
+    if execution.bound_steps:
         # Complete steps come before failed ones: a step that waits for a complete one has what it needs.
-        _notify_settled(execution)
+        _notify_bound(execution)
     if not execution.ended:
         return
     ended, execution.ended = execution.ended, []
@@ -134,10 +134,10 @@ def _notify_block(
         execution.wake(block)
 
 
-def _notify_settled(execution: Execution) -> None:
+def _notify_bound(execution: Execution) -> None:
     """Announce the end of statements that were complete when they were made: they were never among the live ones."""
-    settled, execution.settled = execution.settled, []
-    for block, frame, steps in settled:
+    bound, execution.bound_steps = execution.bound_steps, []
+    for block, frame, steps in bound:
         env, waiting, ready = frame.env, frame.waiting, frame.ready
         for step in steps:
             statement = step.statement

@@ -14,7 +14,7 @@ from afl.engine.types import Value
 
 if TYPE_CHECKING:
     from afl.engine.model.plan import BlockPlan, FacetPlan, MixinPlan, OuterWait, StatementPlan
-    from afl.engine.model.step_rows import BlockIds, SettledStep
+    from afl.engine.model.step_rows import BlockIds, BoundStep
     from afl.engine.model.step_values import StepLookup
     from afl.engine.model.store import ErrorRecord
 
@@ -187,7 +187,7 @@ class Frame:
         #: The common fields of the rows of its statements' steps; the code that opens the frame sets them.
         self.block_ids: BlockIds
         #: The step of each statement, once created.
-        self.env: list[StepRecord | SettledStep | None] = [None] * len(plan.statements)
+        self.env: list[StepRecord | BoundStep | None] = [None] * len(plan.statements)
         #: For each statement: the number of steps it still waits for.
         self.waiting: list[int] = list(plan.wait_counts)
         #: Statements whose last dependency has completed, to be created when the block runs next.

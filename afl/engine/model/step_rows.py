@@ -92,7 +92,7 @@ class Place:
         return f"{self.workflow_id}:{digest.hexdigest()}"
 
 
-class SettledStep:
+class BoundStep:
     """A step that only bound its attributes: it was complete when it was made, and never changes.
 
     A block's frame holds it, and a commit hands it to the store. Its id and its document are computed on first use.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from afl.engine.model.step_rows import ErrorRecord, SettledStep, StepDocument
+from afl.engine.model.step_rows import BoundStep, ErrorRecord, StepDocument
 from afl.engine.types import RUNTIME_VERSION, STEP_SCHEMA_VERSION, WORKFLOW_VERSION, Value
 
 #: Stored statuses of workflows. PAUSED: at a fixed point with unanswered events. RUNNING: more to do (runnable).
@@ -53,7 +53,7 @@ class WorkflowChange:
     __slots__ = ("_workflow", "expected_revision", "revision", "rows", "runnable", "workflow_id")
 
     def __init__(
-        self, workflow: WorkflowRow, expected_revision: int, steps: Sequence[StepDocument | SettledStep] = ()
+        self, workflow: WorkflowRow, expected_revision: int, steps: Sequence[StepDocument | BoundStep] = ()
     ) -> None:
         self._workflow: WorkflowRow | None = workflow
         self.workflow_id = workflow.id
@@ -85,7 +85,7 @@ class RunningChange(WorkflowChange):
         before: WorkflowRow,
         expected_revision: int,
         runnable: bool,
-        rows: Sequence[StepDocument | SettledStep],
+        rows: Sequence[StepDocument | BoundStep],
         steps: int,
         iterations: int,
         updated_at_ms: int,

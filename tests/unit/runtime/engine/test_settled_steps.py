@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from afl.engine.model.step_rows import BlockIds, SettledStep
+from afl.engine.model.step_rows import BlockIds, BoundStep
 from afl.engine.model.store import Batch, StepDocument, WorkflowRow
 from afl.evaluation.evaluator import Evaluator
 from afl.stores.memory.steps import KeptSteps
@@ -50,11 +50,11 @@ class Recording(MemoryStore):
         return first
 
 
-def settled(number: int = 3, revision: int = 2) -> SettledStep:
+def bound_step(number: int = 3, revision: int = 2) -> BoundStep:
     engine = Engine(CHAIN)
     plan = engine.evaluator._workflows.plan(engine.program, "n.W").facet.blocks[0]
     block_ids = BlockIds("run", "run:root", "run:owner", "run:block", len(plan.statements))
-    return SettledStep(block_ids, plan.statements[0], number, revision, {"x": 1}, {"y": 2}, 1_000)
+    return BoundStep(block_ids, plan.statements[0], number, revision, {"x": 1}, {"y": 2}, 1_000)
 
 
 @pytest.mark.parametrize("program", LINKS.values(), ids=LINKS.keys())
@@ -117,7 +117,7 @@ def test_a_chain_over_its_limit_of_steps_ends() -> None:
 
 
 def test_a_settled_step_is_read_as_a_complete_one() -> None:
-    step = settled()
+    step = bound_step()
 
     document = step.document()
 
@@ -149,7 +149,7 @@ def test_the_id_of_a_step_does_not_depend_on_how_many_others_its_block_has() -> 
 
 
 def test_what_was_written_of_a_step_after_it_had_settled_is_what_counts() -> None:
-    steps, step = KeptSteps(), settled(revision=2)
+    steps, step = KeptSteps(), bound_step(revision=2)
     later = step.document()._replace(revision=3, returns={"y": 5})
 
     steps.write([step])
