@@ -23,7 +23,7 @@ from afl.engine.execution.restore import restore
 from afl.engine.execution.run_bounds import RunBounds, RunLimits
 from afl.engine.model.plan import WorkflowPlan
 from afl.engine.model.store import StepDocument, Store, WorkflowRow
-from afl.engine.operations.cancel_only import only_to_end
+from afl.engine.operations.cancel_only import restore_cancel_only
 from afl.engine.operations.operations import Action, Opened, open_again
 from afl.engine.planning.binding import bind_inputs
 from afl.engine.planning.planner import plan_workflow
@@ -144,10 +144,10 @@ class Workflows:
             execution = self._hot.get(workflow_id)
             return None if execution is None else execution.revision
 
-    def load(self, workflow_id: str, *, to_end: bool = False) -> Execution | None:
+    def load(self, workflow_id: str, *, cancel_only: bool = False) -> Execution | None:
         """Return the workflow in its stored state, from memory if that is the same; None for an unknown one.
 
-        Raises as `read`; with `to_end`, an unreadable workflow is returned in a form that can only be cancelled.
+        Raises as `read`; with `cancel_only`, an unreadable workflow is returned in a form that can only be cancelled.
         """
         hot = self.take(workflow_id)
         if hot is not None and self._store.revisions((workflow_id,)).get(workflow_id) == hot.revision:
@@ -155,8 +155,8 @@ class Workflows:
         try:
             return self.read(workflow_id)
         except (StoreCorrupt, ProgramError, MemoryError, RecursionError, OverflowError):
-            stored = self._stored(workflow_id) if to_end else None
-            execution = None if stored is None else only_to_end(*stored, self._dispatch)
+            stored = self._stored(workflow_id) if cancel_only else None
+            execution = None if stored is None else restore_cancel_only(*stored, self._dispatch)
             if execution is None:
                 raise
             return execution

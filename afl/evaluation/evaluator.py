@@ -225,7 +225,7 @@ class Evaluator:
             execution.cancel(reason)
             return True
 
-        changed = self._change(workflow_id, apply, to_end=True)
+        changed = self._change(workflow_id, apply, cancel_only=True)
         if changed is None:
             raise ValueError(f"workflow {workflow_id} not found")
         return changed
@@ -348,7 +348,7 @@ class Evaluator:
         if self.persistence.load_workflow(execution.id) is None:
             # It has failed in its first commit: there is nothing to end.
             return self._failed(execution.id, given_up)
-        self._change(execution.id, apply, to_end=True)
+        self._change(execution.id, apply, cancel_only=True)
         return ExecutionResult(False, execution.id, {}, failure[0], iterations, ExecutionStatus.ERROR)
 
     def _await_scripts(self, execution: Execution, runs: ScriptRuns) -> bool:
@@ -398,14 +398,16 @@ class Evaluator:
             # It belongs to no workflow of the engine, and neither does its event.
             answer_saved_step(self.persistence, step_id, answer)
 
-    def _change(self, workflow_id: str, apply: Callable[[Execution], bool], *, to_end: bool = False) -> bool | None:
+    def _change(
+        self, workflow_id: str, apply: Callable[[Execution], bool], *, cancel_only: bool = False
+    ) -> bool | None:
         """Apply a change from outside in a commit of its own, again from the store when another writer was faster.
 
         Returns the result of `apply`: whether it has changed anything; None for a workflow that the store does not
         have.
         """
         while True:
-            execution = self._workflows.load(workflow_id, to_end=to_end)
+            execution = self._workflows.load(workflow_id, cancel_only=cancel_only)
             if execution is None:
                 return None
             execution.now_ms = self._clock.now_ms()

@@ -75,7 +75,7 @@ def _repeat_start(unit: UnitOfWork, command: StartWorkflow, run: WorkflowRow | T
 
 def cancel(deployment: Deployment, unit: UnitOfWork, command: CancelWorkflow) -> Outcome:
     """End a workflow. Raises NothingToCancel."""
-    run = unit.execution(command.workflow_id, to_end=True) or deployment.store.tombstone(command.workflow_id)
+    run = unit.execution(command.workflow_id, cancel_only=True) or deployment.store.tombstone(command.workflow_id)
     if run is None:
         raise NothingToCancel(command.workflow_id)
     if isinstance(run, Tombstone) or run.is_ended:

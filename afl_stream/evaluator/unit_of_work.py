@@ -268,11 +268,11 @@ class UnitOfWork:
         execution = self._executions.get(workflow_id)
         return execution is not None and not execution.is_ended
 
-    def execution(self, workflow_id: str, *, is_checked: bool = False, to_end: bool = False) -> Execution | None:
+    def execution(self, workflow_id: str, *, is_checked: bool = False, cancel_only: bool = False) -> Execution | None:
         """Return the workflow as this unit has it: hot from memory (stale, maybe, unless it is checked), or stored."""
         if workflow_id not in self._executions:
             hot = None if is_checked else self._d.workflows.take(workflow_id)
-            execution = hot or self._d.workflows.load(workflow_id, to_end=to_end)
+            execution = hot or self._d.workflows.load(workflow_id, cancel_only=cancel_only)
             if execution is not None:
                 execution.now_ms = max(self.now_ms, execution.now_ms)
             self._executions[workflow_id] = execution
@@ -319,7 +319,7 @@ class UnitOfWork:
                 workflow_id = workflow_of_answer(message)
             elif isinstance(message, Command):
                 self._refuse(message, error)
-        execution = self.execution(workflow_id, to_end=True) if workflow_id is not None else None
+        execution = self.execution(workflow_id, cancel_only=True) if workflow_id is not None else None
         if execution is not None and not execution.is_ended:
             if isinstance(error, NotEvaluable):
                 error = RunGivenUp(execution.id, execution.plan.name, error.error_type, error.text)

@@ -16,7 +16,7 @@ from afl.engine.model.store import StepDocument, TaskEnd, WorkflowRow
 from afl.engine.states import EventState, StepState
 
 
-def only_to_end(row: WorkflowRow, documents: Sequence[StepDocument], dispatch: Dispatch) -> Execution | None:
+def restore_cancel_only(row: WorkflowRow, documents: Sequence[StepDocument], dispatch: Dispatch) -> Execution | None:
     """Return an execution with only its root step: it can be cancelled, and nothing else. Its events are withdrawn.
 
     None when the root is missing too.
