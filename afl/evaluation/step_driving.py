@@ -7,7 +7,7 @@ from collections import OrderedDict
 from typing import Final
 
 from afl.engine.clock import SystemClock
-from afl.engine.execution.commit_rows import take_changes
+from afl.engine.execution.commit_rows import add_rows
 from afl.engine.execution.execution import Execution
 from afl.engine.execution.machine import STATE_MACHINES
 from afl.engine.execution.restore import restore
@@ -57,7 +57,7 @@ def work_on(step: StepDefinition, context: ExecutionContext) -> bool:
     execution.touch(record)
     batch = Batch(values_checked=True)
     batch.now_ms = execution.now_ms
-    take_changes(execution, batch)
+    add_rows(execution, batch)
     store.commit_batch(batch)
     _become(step, store, state if goes_on else record.state)
     return goes_on

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from afl.core.text.exception_text import exception_class, exception_text
 from afl.engine.errors import RunGivenUp, VersionMismatchError
-from afl.engine.execution.commit_rows import take_changes
+from afl.engine.execution.commit_rows import add_rows
 from afl.engine.execution.execution import Execution
 from afl.engine.execution.iteration import run_iteration
 from afl.engine.execution.results import take_result
@@ -379,7 +379,7 @@ class UnitOfWork:
         batch = self.batch
         for workflow_id, execution in self._changed.items():
             batch.confirms.pop(workflow_id, None)
-            take_changes(execution, batch)
+            add_rows(execution, batch)
         return batch
 
     def keep(self) -> None:

@@ -10,7 +10,7 @@ from afl.engine.model.store import RUNNING, Batch, ChangesOnly, RunningChange, S
 from afl.engine.types import RUNTIME_VERSION, STEP_SCHEMA_VERSION, WORKFLOW_VERSION
 
 
-def take_changes(execution: Execution, batch: Batch) -> None:
+def add_rows(execution: Execution, batch: Batch) -> None:
     """Move the workflow's changes and effects into a batch, and increase its revision. The batch may be the effects.
 
     After this the execution is in the state that the store will have; if the commit fails, discard the execution.
@@ -24,7 +24,7 @@ def take_changes(execution: Execution, batch: Batch) -> None:
             execution.trace.ended(execution)
         execution.dispatch.ended(execution, execution.effects)
     execution.revision = expected + 1
-    batch.changes.append(WorkflowChange(_row(execution, expected + 1), expected, _take_rows(execution)))
+    batch.changes.append(WorkflowChange(_row(execution, expected + 1), expected, _changed_rows(execution)))
     effects = execution.take_effects()
     if effects is not None and effects is not batch:
         batch.outbox += effects.outbox
@@ -49,13 +49,13 @@ class Commits:
         self._plain = ChangesOnly(values_checked=True)
 
     def next(self) -> Batch:
-        """Return the batch of the next commit; the previous commit must be over. Works as `take_changes`."""
+        """Return the batch of the next commit; the previous commit must be over. Works as `add_rows`."""
         execution = self._execution
         expected = execution.revision
         if execution.has_effects or execution.is_ended or not expected:
             batch = execution.effects
             batch.now_ms = execution.now_ms
-            take_changes(execution, batch)
+            add_rows(execution, batch)
             return batch
         # Most iterations produce only steps.
         execution.revision = expected + 1
@@ -66,7 +66,7 @@ class Commits:
             expected,
             # A running script is lost with its process: the next owner of the workflow then runs it again.
             bool(execution.queue or execution.scripts),
-            _take_rows(execution),
+            _changed_rows(execution),
             execution.count,
             execution.iterations,
             execution.now_ms,
@@ -77,7 +77,7 @@ class Commits:
         return batch
 
 
-def _take_rows(execution: Execution) -> list[StepDocument | BoundStep]:
+def _changed_rows(execution: Execution) -> list[StepDocument | BoundStep]:
     rows, execution.documents = execution.documents, []
     if execution.dirty:
         rows[:0] = [_document(execution, step) for step in execution.dirty]

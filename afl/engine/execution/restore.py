@@ -61,7 +61,7 @@ def restore(
     execution.max_open_events = max_open_events
     execution.runs_scripts = runs_scripts
     execution.bounds = bounds or RunBounds()
-    take_row(execution, row)
+    apply_row(execution, row)
     statements: dict[int, dict[str, StatementPlan]] = {}
     workflow_id = row.id
     for document in documents:
@@ -92,7 +92,7 @@ def restore(
     return execution
 
 
-def take_row(execution: Execution, row: WorkflowRow) -> None:
+def apply_row(execution: Execution, row: WorkflowRow) -> None:
     """Set an execution to the values of its workflow's row."""
     execution.revision = row.revision
     execution.runner_id = row.runner_id

@@ -8,7 +8,7 @@ from afl.compiled.program import Kind
 from afl.core.ids import event_id_of, generation_of
 from afl.engine.execution.execution import Execution
 from afl.engine.execution.ports import Dispatch
-from afl.engine.execution.restore import take_row
+from afl.engine.execution.restore import apply_row
 from afl.engine.model.entities import TaskState
 from afl.engine.model.plan import FacetPlan, UnreadProgram, WorkflowPlan
 from afl.engine.model.records import StepRecord
@@ -27,7 +27,7 @@ def restore_cancel_only(row: WorkflowRow, documents: Sequence[StepDocument], dis
     newest = max(roots, key=lambda document: generation_of(document.id).number)
     facet = FacetPlan(row.name, Kind.WORKFLOW)
     execution = Execution(WorkflowPlan(facet, (), {}, UnreadProgram(row.program)), row.id, dispatch)
-    take_row(execution, row)
+    apply_row(execution, row)
     execution.execution, execution.count = row.execution, row.steps
     root = execution.root = execution.steps[newest.id] = StepRecord(
         newest.id, newest.number, newest.object_type, newest.created_at_ms
