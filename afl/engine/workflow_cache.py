@@ -46,7 +46,7 @@ _PLANS_KEPT = 256
 _SHOWN_KEPT = 16
 
 
-class Workflows:
+class WorkflowCache:
     """The source of workflows for the evaluator and the control loop. Thread-safe."""
 
     def __init__(
@@ -220,11 +220,11 @@ class Workflows:
         weight = max(execution.count, execution.bounds.state_bytes // _BYTES_A_STEP)
         return min(weight, self._most_weight)
 
-    def forget(self, workflow_id: str) -> None:
+    def evict(self, workflow_id: str) -> None:
         """Remove a workflow from memory: its commit failed, or another writer was first."""
         self.take(workflow_id)
 
-    def forget_all(self) -> None:
+    def evict_all(self) -> None:
         """Remove all workflows from memory."""
         with self._lock:
             self._hot.clear()

@@ -36,7 +36,7 @@ from afl.engine.operations.operations import Action, Kind
 from afl.engine.planning.programs import compiled, program_of
 from afl.engine.types import Value, copy_values, workflow_id_v7
 from afl.engine.values import sizes as value_sizes
-from afl.engine.workflow_cache import Workflows
+from afl.engine.workflow_cache import WorkflowCache
 from afl.evaluation.answers import Answer, FailureAnswer, ResultAnswer, answer_saved_step, answer_step
 from afl.evaluation.context import ExecutionContext
 from afl.evaluation.execution_result import ExecutionResult as ExecutionResult
@@ -82,7 +82,7 @@ class Evaluator:
         self._clock = clock or SystemClock()
         self._max_value_bytes = max_value_bytes
         self._new_trace = partial(TelemetryTrace, self.telemetry) if self.telemetry.enabled else None
-        self._workflows = Workflows(
+        self._workflows = WorkflowCache(
             persistence,
             dispatch or TaskDispatch(),
             trace=self._new_trace,
@@ -335,7 +335,7 @@ class Evaluator:
         value_sizes.forget()
         given_up = RunGivenUp(execution.id, execution.plan.name, exception_class(error), exception_text(error))
         _log.error("workflow %s ends: %s", execution.id, given_up, exc_info=error)
-        self._workflows.forget(execution.id)
+        self._workflows.evict(execution.id)
         failure: list[Exception] = [given_up]
 
         def apply(stored: Execution) -> bool:
@@ -378,7 +378,7 @@ class Evaluator:
 
     def _failed(self, workflow_id: str, error: Exception) -> ExecutionResult:
         if isinstance(workflow_id, str):
-            self._workflows.forget(workflow_id)
+            self._workflows.evict(workflow_id)
             self._tell_failed_call(workflow_id, error)
         return ExecutionResult(False, workflow_id, {}, error, 0, ExecutionStatus.ERROR)
 

@@ -9,7 +9,7 @@ from functools import partial
 from afl.engine.execution.task_dispatch import TaskDispatch
 from afl.engine.operations.operation_errors import OperationRefused, UnknownStep
 from afl.engine.operations.operations import Action, Kind
-from afl.engine.workflow_cache import Workflows
+from afl.engine.workflow_cache import WorkflowCache
 from afl.stores.public.persistence import EngineStore
 from afl_stream.client.client import Client, drawn_id
 from afl_stream.commands.asking import ask, what_comes_next
@@ -90,7 +90,7 @@ def _tried(store: EngineStore, workflow_id: str, action: Action) -> Sequence[str
 
     Raises NotFound and CommandRefused for what it would refuse.
     """
-    workflows = Workflows(store, TaskDispatch(), runs_scripts=True)
+    workflows = WorkflowCache(store, TaskDispatch(), runs_scripts=True)
     try:
         opened = workflows.open_again(workflow_id, action)
     except UnknownStep as error:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from afl.core.text.warning_limits import LimitedLog
 from afl.engine.clock import Clock
 from afl.engine.execution.scripts import ScriptRunner
-from afl.engine.workflow_cache import Workflows
+from afl.engine.workflow_cache import WorkflowCache
 from afl.stores.public.persistence import EngineStore
 from afl_stream.evaluator.deployment_store import DeploymentStore
 from afl_stream.evaluator.outbox import Lanes, OutboxDispatch
@@ -27,7 +27,7 @@ class Deployment:
 
     config: StreamConfig
     store: EngineStore
-    workflows: Workflows
+    workflows: WorkflowCache
     dispatch: OutboxDispatch
     lanes: Lanes
     codec: Codec

@@ -142,7 +142,7 @@ class ControlLoop:
         )
         self._unapplied.clear()
         self._runnable.clear()
-        self._d.workflows.forget_all()
+        self._d.workflows.evict_all()
         self._rebalance.on_lost(self._positions.owned())
         self._leave_group()
         self._consumer = self._join()

@@ -13,7 +13,7 @@ from afl.core.text.warning_limits import LimitedLog
 from afl.engine.clock import Clock, SystemClock
 from afl.engine.execution.run_bounds import RunLimits
 from afl.engine.execution.scripts import ScriptRunner
-from afl.engine.workflow_cache import Workflows
+from afl.engine.workflow_cache import WorkflowCache
 from afl.scripts.isolation import ASPECTS
 from afl.scripts.limits import MEBIBYTE, ScriptLimits
 from afl.scripts.pool import ScriptPool
@@ -272,8 +272,8 @@ def _definitions(transport: Transport, codec: Codec, topology: Topology, store: 
 
 def _workflows(
     settings: EvaluatorSettings, store: EngineStore, by_mode: DispatchByMode, watching: Telemetry | None
-) -> Workflows:
-    return Workflows(
+) -> WorkflowCache:
+    return WorkflowCache(
         store,
         by_mode,
         trace=partial(TelemetryTrace, watching) if watching is not None else None,

@@ -29,7 +29,7 @@ def not_evaluable(workflow_id: str | None = None) -> Iterator[None]:
 def free_memory(deployment: Deployment) -> None:
     """Drop the caches, the store's too: memory may have been short."""
     value_sizes.forget()
-    deployment.workflows.forget_all()
+    deployment.workflows.evict_all()
 
 
 def give_up(

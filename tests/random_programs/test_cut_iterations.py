@@ -15,7 +15,7 @@ from afl.engine.clock import ManualClock
 from afl.engine.model.store import StepDocument, WorkflowRow
 from afl.engine.operations.operation_errors import OperationRefused
 from afl.engine.types import Value
-from afl.engine.workflow_cache import Workflows
+from afl.engine.workflow_cache import WorkflowCache
 from afl.evaluation.evaluator import Evaluator, ExecutionResult, ExecutionStatus
 from afl.stores.memory.store import MemoryStore
 from afl_stream.wire.messages import StepContinue
@@ -33,7 +33,7 @@ _CUTS = (1, 2, 3, 7)
 _SEEDS = some_now(range(1, 48), 1)
 
 
-def cut_after(workflows: Workflows, steps: int) -> None:
+def cut_after(workflows: WorkflowCache, steps: int) -> None:
     workflows.run_limits = replace(workflows.run_limits, iteration_steps=steps, iteration_bytes=1_000)
 
 

@@ -10,7 +10,7 @@ import pytest
 from afl.compiled.program import CompiledProgram
 from afl.engine.model.plan import FacetPlan
 from afl.engine.model.store import PAUSED, Batch, OutboxRecord, ParkedRecord, WorkflowRow
-from afl.engine.workflow_cache import Workflows
+from afl.engine.workflow_cache import WorkflowCache
 from afl.evaluation.evaluator import Evaluator as Engine
 from afl.stores.memory.store import MemoryStore
 from afl_stream.embedded.transport import Faults
@@ -213,7 +213,7 @@ def noting(number: int) -> CompiledProgram:
 def test_what_was_made_ready_for_a_program_goes_when_its_plan_does() -> None:
     topology = Topology(StreamConfig())
     dispatch = OutboxDispatch(single_object_codec(InMemorySchemaLog()), topology, Lanes(1))
-    workflows = Workflows(MemoryStore(), dispatch, prepare=dispatch.prepare)
+    workflows = WorkflowCache(MemoryStore(), dispatch, prepare=dispatch.prepare)
 
     # 256 are kept.
     for number in range(300):

@@ -19,7 +19,7 @@ from afl.engine.errors import VersionMismatchError
 from afl.engine.execution.task_dispatch import TaskDispatch
 from afl.engine.model.store import Batch
 from afl.engine.versions import Versions
-from afl.engine.workflow_cache import Workflows
+from afl.engine.workflow_cache import WorkflowCache
 from afl.stores.memory.store import MemoryStore
 from afl_stream import limits
 from afl_stream.errors import NewerFormat, Reason, Unreadable
@@ -149,4 +149,4 @@ def test_a_workflow_whose_stored_program_is_of_a_newer_form_waits_for_the_upgrad
     store.commit_batch(Batch(programs={fingerprint: text}))
 
     with pytest.raises(VersionMismatchError, match=rf"program {fingerprint}: schemaVersion has version 2\.0.*upgrade"):
-        Workflows(store, TaskDispatch()).program(fingerprint, "shop.Checkout")
+        WorkflowCache(store, TaskDispatch()).program(fingerprint, "shop.Checkout")

@@ -17,7 +17,7 @@ from afl.engine.execution.commit_rows import Commits
 from afl.engine.execution.task_dispatch import TaskDispatch
 from afl.engine.model.store import COMPLETED, Batch
 from afl.engine.planning.planner import plan_workflow
-from afl.engine.workflow_cache import Workflows
+from afl.engine.workflow_cache import WorkflowCache
 from afl.evaluation.evaluator import ExecutionResult
 from afl.stores.memory.store import MemoryStore
 from afl.stores.public.persistence import EngineStore
@@ -166,7 +166,7 @@ def test_workflows_kept_twice_are_counted_once() -> None:
     for engine in engines:
         engine.start({"n": 1})
     # Room for these two and for nothing more.
-    workflows = Workflows(store, TaskDispatch(), hot_steps=sum(len(engine.steps()) for engine in engines))
+    workflows = WorkflowCache(store, TaskDispatch(), hot_steps=sum(len(engine.steps()) for engine in engines))
     for round_number in range(20):
         for engine in engines:
             # Two threads have the same workflow: one from memory, one from the store. The second commits first.
@@ -264,7 +264,7 @@ def test_a_result_tells_what_its_own_thread_has_committed_and_nothing_of_what_an
         assert store.reached.wait(10)
 
     # As soon as the workflow is kept for others, another thread ends it in memory; its commit is still to come.
-    with Interleaving(Workflows.keep.__code__, other_comes_to_the_end) as interleaving:
+    with Interleaving(WorkflowCache.keep.__code__, other_comes_to_the_end) as interleaving:
         result = engine.start({"n": 1})
     is_stored = engine.row().status == COMPLETED
     store.let_through.set()
