@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from afl.engine.errors import NO_FORM
 from afl.engine.model.store import Batch
 from afl_stream.errors import NotStorable
-from afl_stream.evaluator.context import Deployment
+from afl_stream.evaluator.context import EvaluatorContext
 from afl_stream.evaluator.offsets import Positions
 from afl_stream.evaluator.outbox import OutboxPublisher, Probe
 from afl_stream.evaluator.outcomes import Outcome
@@ -26,7 +26,7 @@ class BatchCommits:
 
     def __init__(
         self,
-        deployment: Deployment,
+        context: EvaluatorContext,
         positions: Positions,
         publisher: OutboxPublisher,
         runnable: deque[str],
@@ -34,7 +34,7 @@ class BatchCommits:
         probe: Probe,
     ) -> None:
         """Take the loop's queue of workflows with more to do (`runnable`), and the `scripts` that steps wait for."""
-        self._d = deployment
+        self._context = context
         self._positions = positions
         self._publisher = publisher
         self._runnable = runnable
@@ -62,7 +62,7 @@ class BatchCommits:
         batch.positions = self._positions.moves(ends)
         batch.published = self._publisher.take_published()
         try:
-            first = self._d.store.commit_batch(batch)
+            first = self._context.store.commit_batch(batch)
         except BaseException as error:
             self._publisher.give_back(batch.published)
             if isinstance(error, NO_FORM):
@@ -113,13 +113,13 @@ class BatchCommits:
             consumer.commit({p: CommittedOffset(offset=o) for p, o in ends.items()})
         except TransportError as error:
             uncommitted = "offsets were not committed; the stored positions count: %s"
-            self._d.warnings.warning("commits of offsets", uncommitted, error)
+            self._context.warnings.warning("commits of offsets", uncommitted, error)
 
     def commit_published(self) -> None:
         """Delete the outbox rows that are published, when there is no batch to commit."""
         published = self._publisher.take_published()
         try:
-            self._d.store.commit_batch(Batch(published=published, now_ms=self._d.clock.now_ms()))
+            self._context.store.commit_batch(Batch(published=published, now_ms=self._context.clock.now_ms()))
         except BaseException:
             self._publisher.give_back(published)
             raise

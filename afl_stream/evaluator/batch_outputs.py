@@ -10,7 +10,7 @@ from afl.core.text.printable import printable
 from afl.engine.model.store import Batch, OutboxRecord, ParkedRecord, WorkflowRow
 from afl.engine.operations.unanswered import WaitingStep
 from afl_stream.errors import AnswerNotTaken, TooManyParked
-from afl_stream.evaluator.context import Deployment
+from afl_stream.evaluator.context import EvaluatorContext
 from afl_stream.evaluator.outcomes import MEANINGS, PARKED, Outcome
 from afl_stream.evaluator.parking_limits import ParkingClaim
 from afl_stream.limits import MAX_DESCRIBED_STEPS
@@ -24,11 +24,11 @@ from afl_stream.wire.messages import Command, DescribeWorkflow, FailureReason, L
 class SideEffects:
     """Adds to the batch of one unit of work."""
 
-    def __init__(self, deployment: Deployment, batch: Batch) -> None:
-        self._d = deployment
+    def __init__(self, context: EvaluatorContext, batch: Batch) -> None:
+        self._context = context
         self.batch = batch
         self.now_ms = batch.now_ms
-        self._parking = ParkingClaim(deployment.parking)
+        self._parking = ParkingClaim(context.parking)
 
     def park(self, record: Record, workflow_id: str, step_id: str) -> bool:
         """Keep a record until its step or workflow appears. False: there is no room, and it is a dead letter."""
@@ -43,7 +43,7 @@ class SideEffects:
             value=record.value,
             headers=record.headers,
             parked_at_ms=self.now_ms,
-            expires_at_ms=self.now_ms + self._d.config.evaluator.parked_answer_expiry_ms,
+            expires_at_ms=self.now_ms + self._context.config.evaluator.parked_answer_expiry_ms,
         )
         try:
             self._parking.take(workflow_id, step_id, parked.size_bytes)
@@ -66,8 +66,8 @@ class SideEffects:
             headers=record.headers,
             at_ms=self.now_ms,
         )
-        topic = self._d.topology.dlq(record.topic)
-        self.batch.outbox.append(OutboxRecord(self._d.lanes.own, topic, record.key, record.value, headers))
+        topic = self._context.topology.dlq(record.topic)
+        self.batch.outbox.append(OutboxRecord(self._context.lanes.own, topic, record.key, record.value, headers))
 
     def tell(
         self,
@@ -90,7 +90,7 @@ class SideEffects:
             error=error,
             command_id=kept_id(command_id),
         )
-        self._d.dispatch.tell(self.batch, milestone)
+        self._context.dispatch.tell(self.batch, milestone)
 
     # --- answers to commands ------------------------------------------------------------------------------------
 
@@ -114,7 +114,7 @@ class SideEffects:
             status=status,
         )
         if ended is None:
-            self._d.dispatch.tell(self.batch, milestone)
+            self._context.dispatch.tell(self.batch, milestone)
             return
         error = ended.error
         milestone = replace(
@@ -125,7 +125,7 @@ class SideEffects:
             outputs=ended.outputs,
             error=kept_failure(error.type, error.message) if error is not None else None,
         )
-        self._d.dispatch.tell_outputs(self.batch, milestone)
+        self._context.dispatch.tell_outputs(self.batch, milestone)
 
     def reply(self, workflow_id: str, step_id: str, outcome: Outcome, command_id: str) -> None:
         """Answer a person who answered a step by hand with the outcome."""
@@ -151,7 +151,7 @@ class SideEffects:
             command_id=kept_id(command.command_id),
             status=row.status,
         )
-        self._d.dispatch.tell(self.batch, milestone)
+        self._context.dispatch.tell(self.batch, milestone)
 
 
 def record_of(row: ParkedRecord) -> Record:

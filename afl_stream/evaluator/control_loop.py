@@ -12,7 +12,7 @@ from afl_stream.errors import NewerFormat, NotEvaluable, NotStorable, SchemaGone
 from afl_stream.evaluator.batch_commits import BatchCommits
 from afl_stream.evaluator.batch_size import BatchSize
 from afl_stream.evaluator.command_backlog import CommandBacklog
-from afl_stream.evaluator.context import Deployment
+from afl_stream.evaluator.context import EvaluatorContext
 from afl_stream.evaluator.control_stats import ControlStats as ControlStats
 from afl_stream.evaluator.offsets import Positions
 from afl_stream.evaluator.operator_commands import BatchOfItsOwn
@@ -80,35 +80,35 @@ class ControlLoop:
     """
 
     def __init__(
-        self, deployment: Deployment, transport: Transport, probe: Probe = no_probe, *, new_store: bool = False
+        self, context: EvaluatorContext, transport: Transport, probe: Probe = no_probe, *, new_store: bool = False
     ) -> None:
-        self._d = deployment
+        self._context = context
         self._transport = transport
         self._probe = probe
-        self._topics = (deployment.topology.control(), deployment.topology.commands())
+        self._topics = (context.topology.control(), context.topology.commands())
         admin = transport.admin()
-        goes_on = deployment.config.evaluator.lost_records == "continue"
-        self._positions = Positions(deployment.store, admin, admin.cluster_id(), goes_on=goes_on)
+        goes_on = context.config.evaluator.lost_records == "continue"
+        self._positions = Positions(context.store, admin, admin.cluster_id(), goes_on=goes_on)
         self._positions.check_cluster()
-        deployment.store_claim.claim(is_new=new_store)
+        context.store_claim.claim(is_new=new_store)
         self._producer: Producer = transport.producer()
-        self._publisher = OutboxPublisher(deployment.store, self._producer, probe)
-        self._paused = PausedPartitions(deployment.clock.monotonic_s)
+        self._publisher = OutboxPublisher(context.store, self._producer, probe)
+        self._paused = PausedPartitions(context.clock.monotonic_s)
         self._runnable: deque[str] = deque()
-        self._backlog = CommandBacklog(deployment.topology.commands())
-        settings = deployment.config.evaluator
+        self._backlog = CommandBacklog(context.topology.commands())
+        settings = context.config.evaluator
         self._batch_size = BatchSize(settings.batch_records, settings.batch_ms / 1000)
         #: Records read, and not applied yet: a schema that cannot be looked up right now is waited for.
         self._unapplied: list[Record] = []
-        self._scripts = ScriptTurns(deployment.scripts, deployment.config.scripts.workers, probe)
+        self._scripts = ScriptTurns(context.scripts, context.config.scripts.workers, probe)
         commit_unit = lambda unit: self._commit(unit, [])  # noqa: E731
-        self._sweeps = Sweeps(deployment, self._publisher, self._runnable, commit_unit, probe)
-        self._commits = BatchCommits(deployment, self._positions, self._publisher, self._runnable, self._scripts, probe)
+        self._sweeps = Sweeps(context, self._publisher, self._runnable, commit_unit, probe)
+        self._commits = BatchCommits(context, self._positions, self._publisher, self._runnable, self._scripts, probe)
         self._conflicts = self._positions_lost = 0
         #: How long workflows of this batch have continued without a record.
         self._turns_s = 0.0
         self._rebalance = Rebalance(
-            deployment,
+            context,
             self._positions,
             self._publisher,
             self._paused,
@@ -126,7 +126,7 @@ class ControlLoop:
     def _join(self) -> Consumer:
         # Range: the owner of a partition of control owns the same one of commands, so that a workflow is hot in one
         # place. Correctness does not depend on it.
-        consumer = self._transport.consumer(self._d.config.evaluator_group, assignor=Assignor.RANGE)
+        consumer = self._transport.consumer(self._context.config.evaluator_group, assignor=Assignor.RANGE)
         consumer.subscribe(self._topics, listener=self._rebalance)
         return consumer
 
@@ -142,7 +142,7 @@ class ControlLoop:
         )
         self._unapplied.clear()
         self._runnable.clear()
-        self._d.workflows.evict_all()
+        self._context.workflows.evict_all()
         self._rebalance.on_lost(self._positions.owned())
         self._leave_group()
         self._consumer = self._join()
@@ -168,7 +168,7 @@ class ControlLoop:
             waits = not ended and not (self._runnable and may_go_on)
             records = self._read(self._scripts.patience_s(timeout_s) if waits else 0.0)
             # After a broker has answered, and before the records are handled.
-            self._d.store_claim.look_when_due(self._broker_answers)
+            self._context.store_claim.look_when_due(self._broker_answers)
             # Asked again: partitions may have been taken over meanwhile.
             if self._backlog.is_read(self._read_up_to, self._paused.partitions):
                 turns = [Turn(self._runnable.popleft()) for _ in range(min(len(self._runnable), _MOST_TURNS))]
@@ -251,8 +251,8 @@ class ControlLoop:
                 except (BatchOfItsOwn, NotStorable, NotEvaluable) as error:
                     if not isinstance(error, BatchOfItsOwn):
                         taken_apart = "a batch is split, and each of its records and turns is tried alone: %s"
-                        self._d.warnings.warning("batches that are split", taken_apart, error)
-                        free_memory(self._d)
+                        self._context.warnings.warning("batches that are split", taken_apart, error)
+                        free_memory(self._context)
                     break
                 except WorkflowConflict as error:
                     self._conflicts += 1
@@ -284,18 +284,18 @@ class ControlLoop:
             self._attempt(records, turns)
         except (NotStorable, NotEvaluable) as error:
             given_up = "the result of one record or turn ends its workflow"
-            self._d.warnings.error(given_up, given_up, exc_info=error)
+            self._context.warnings.error(given_up, given_up, exc_info=error)
             workflow_id = turns[0].workflow_id if turns else None
             record = records[0] if records else None
-            give_up(self._d, record, workflow_id, error, lambda unit: self._commit(unit, records))
+            give_up(self._context, record, workflow_id, error, lambda unit: self._commit(unit, records))
 
     def _attempt(self, records: list[Record], turns: list[Turn]) -> None:
-        unit = UnitOfWork(self._d, is_alone=len(records) + len(turns) == 1)
-        until_s = self._d.clock.monotonic_s() + self._d.config.evaluator.batch_ms / 2_000
+        unit = UnitOfWork(self._context, is_alone=len(records) + len(turns) == 1)
+        until_s = self._context.clock.monotonic_s() + self._context.config.evaluator.batch_ms / 2_000
         with not_evaluable(turns[0].workflow_id if turns and not records else None):
             # Before the turns: a workflow that is cancelled here does not continue in its own.
             unit.read(records)
-            self._turns_s += take_turns(unit, turns, self._d.clock, until_s)
+            self._turns_s += take_turns(unit, turns, self._context.clock, until_s)
             records = self._apply(unit, records)
         self._probe("control.applied")
         self._commit(unit, records)
@@ -334,7 +334,7 @@ class ControlLoop:
         partition = record.topic_partition
         self._paused.add(record, error)
         told = "%s[%d] is paused at offset %d: %s"
-        self._d.warnings.error(f"pauses of {partition.topic}", told, *partition, record.offset, error)
+        self._context.warnings.error(f"pauses of {partition.topic}", told, *partition, record.offset, error)
         self._consumer.seek(partition, record.offset)
         self._consumer.pause([partition])
 

@@ -11,7 +11,7 @@ from afl_stream.wire.bounded_texts import kept_id, kept_reason
 from afl_stream.wire.messages import RerunStep, ResetWorkflow, RetryStep, RunAgain
 
 if TYPE_CHECKING:
-    from afl_stream.evaluator.context import Deployment
+    from afl_stream.evaluator.context import EvaluatorContext
     from afl_stream.evaluator.unit_of_work import UnitOfWork
 
 _KINDS: Final = {RetryStep: Kind.RETRY, RerunStep: Kind.RERUN, ResetWorkflow: Kind.RESET}
@@ -37,7 +37,7 @@ def action_of(command: RunAgain) -> Action:
     )
 
 
-def run_again(deployment: Deployment, unit: UnitOfWork, command: RunAgain) -> Outcome:
+def run_again(context: EvaluatorContext, unit: UnitOfWork, command: RunAgain) -> Outcome:
     """Open a workflow again.
 
     It is committed as it was opened, and continues in a later batch. A command whose id is in the log of its run has
@@ -46,13 +46,13 @@ def run_again(deployment: Deployment, unit: UnitOfWork, command: RunAgain) -> Ou
     Raises NothingToRunAgain, OperationRefused, BatchOfItsOwn, and what reading the workflow raises.
     """
     action, workflow_id = action_of(command), command.workflow_id
-    if action.command_id is not None and was_done(deployment.store, workflow_id, action.command_id):
+    if action.command_id is not None and was_done(context.store, workflow_id, action.command_id):
         execution = unit.execution(workflow_id)
         unit.confirm(workflow_id)
         unit.effects.repeat(command, "" if execution is None else execution.status)
         return Outcome.DUPLICATE
     if not unit.open_again(workflow_id, action):
-        is_purged = deployment.store.tombstone(workflow_id) is not None
+        is_purged = context.store.tombstone(workflow_id) is not None
         raise NothingToRunAgain(workflow_id, is_purged=is_purged)
     opened = unit.execution(workflow_id)
     # Between earlier and later questions: agents tell the two apart by it.

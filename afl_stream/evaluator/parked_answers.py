@@ -11,7 +11,7 @@ from afl.engine.errors import WorkflowConflict
 from afl.engine.model.store import ParkedHead, ParkedRecord, ParkedWorkflow
 from afl_stream.errors import AnswerExpired, NewerFormat, NotEvaluable, NotStorable, SchemaUnavailable, Unreadable
 from afl_stream.evaluator.batch_outputs import record_of
-from afl_stream.evaluator.context import Deployment
+from afl_stream.evaluator.context import EvaluatorContext
 from afl_stream.evaluator.unit_of_work import UnitOfWork
 from afl_stream.evaluator.workflow_failure import free_memory, give_up, not_evaluable
 
@@ -40,12 +40,12 @@ class ParkedAnswers:
 
     def __init__(
         self,
-        deployment: Deployment,
+        context: EvaluatorContext,
         commit: Callable[[UnitOfWork], None],
         monotonic_s: MonotonicClock = monotonic_s,
     ) -> None:
         """Take the context; `commit` persists a unit and publishes it."""
-        self._d = deployment
+        self._context = context
         self._commit = commit
         self._monotonic_s = monotonic_s
         #: The revision at which each workflow's parked answers were last judged.
@@ -60,28 +60,28 @@ class ParkedAnswers:
     def turn(self, now_ms: int) -> None:
         """Judge and expire what is due, for a short time."""
         until_s = self._monotonic_s() + _TURN_S
-        self._d.parking.forget()
+        self._context.parking.forget()
         self._expire(now_ms, until_s)
         self._judge_changed(until_s)
 
     # --- what may have found its step ---------------------------------------------------------------------------
 
     def _judge_changed(self, until_s: float) -> None:
-        there = self._d.store.parked_workflows()
+        there = self._context.store.parked_workflows()
         if not there:
             self._judged.clear()
             self._early.clear()
             self._waiting.clear()
             return
-        owns = self._d.lanes.owns
+        owns = self._context.lanes.owns
         changed = [at for at in there if self._judged.get(at.workflow_id) != at.revision and owns(at.workflow_id)]
-        changed.sort(key=lambda at: (self._d.workflows.hot_revision(at.workflow_id) is None, at.records))
+        changed.sort(key=lambda at: (self._context.workflows.hot_revision(at.workflow_id) is None, at.records))
         self._forget_gone(there)
         others = [at for at in changed if at.workflow_id not in self._waiting]
         waiting = [at for at in changed if at.workflow_id in self._waiting]
         for asked in (*_by_records(others), *_by_records(waiting)):
             heads: dict[str, list[ParkedHead]] = {at.workflow_id: [] for at in asked}
-            for head in self._d.store.parked_due(heads):
+            for head in self._context.store.parked_due(heads):
                 if self._early.get(head.id) != head.step_revision or not head.step_revision:
                     heads[head.workflow_id].append(head)
             for batch in _by_bytes(_in_turn(heads.values())):
@@ -97,7 +97,7 @@ class ParkedAnswers:
 
     def _judge(self, heads: Sequence[ParkedHead], until_s: float) -> set[str]:
         """Judge these in one batch, or one by one if that is refused; return the workflows that are left for later."""
-        rows = self._d.store.parked(ids=[head.id for head in heads], limit=len(heads))
+        rows = self._context.store.parked(ids=[head.id for head in heads], limit=len(heads))
         left = set() if self._try(rows) else self._judge_each(rows, until_s)
         judged = [head for head in heads if head.workflow_id not in left]
         self._early.update({head.id: head.step_revision for head in judged})
@@ -134,12 +134,12 @@ class ParkedAnswers:
         except (WorkflowConflict, SchemaUnavailable):
             return False
         except (NotStorable, NotEvaluable):
-            free_memory(self._d)
+            free_memory(self._context)
             return False
         return True
 
     def _apply(self, rows: list[ParkedRecord]) -> None:
-        unit = UnitOfWork(self._d)
+        unit = UnitOfWork(self._context)
         with not_evaluable():
             unit.apply_parked(rows)
         self._commit(unit)
@@ -159,11 +159,11 @@ class ParkedAnswers:
             return False
         except SchemaUnavailable as error:
             waits = "a parked answer to step %s waits: %s"
-            self._d.warnings.warning("parked answers whose schemas are away", waits, row.step_id, error)
+            self._context.warnings.warning("parked answers whose schemas are away", waits, row.step_id, error)
             return False
         except NotStorable as error:
             waits = "a parked answer to step %s waits, because the end of its workflow cannot be stored: %s"
-            self._d.warnings.error("parked answers whose workflows cannot be ended", waits, row.step_id, error)
+            self._context.warnings.error("parked answers whose workflows cannot be ended", waits, row.step_id, error)
             return False
         return True
 
@@ -173,8 +173,10 @@ class ParkedAnswers:
             self._commit(unit)
 
         given_up = "the result of a parked answer ends its workflow"
-        self._d.warnings.error(given_up, "a parked answer to step %s ends its workflow", row.step_id, exc_info=error)
-        give_up(self._d, record_of(row), None, error, commit)
+        self._context.warnings.error(
+            given_up, "a parked answer to step %s ends its workflow", row.step_id, exc_info=error
+        )
+        give_up(self._context, record_of(row), None, error, commit)
 
     def _forget_gone(self, there: Sequence[ParkedWorkflow]) -> None:
         """Drop notes about answers that are no longer parked."""
@@ -189,25 +191,25 @@ class ParkedAnswers:
 
     def _expire(self, now_ms: int, until_s: float) -> None:
         """Give up expired answers, those of many workflows in one batch."""
-        heads = self._d.store.parked_heads(expired_at_ms=now_ms, limit=_HEADS_EXPIRED + len(self._newer))
+        heads = self._context.store.parked_heads(expired_at_ms=now_ms, limit=_HEADS_EXPIRED + len(self._newer))
         if not heads:
             self._newer.clear()
             return
-        due = [head for head in heads if head.id not in self._newer and self._d.lanes.owns(head.workflow_id)]
+        due = [head for head in heads if head.id not in self._newer and self._context.lanes.owns(head.workflow_id)]
         due.sort(key=self._turns())
         for batch in _by_bytes(due):
             self._give_up(batch, until_s)
-            self._d.parking.forget_all()
+            self._context.parking.forget_all()
             if self._monotonic_s() > until_s:
                 break
 
     def _give_up(self, heads: Sequence[ParkedHead], until_s: float) -> None:
-        store = self._d.store
+        store = self._context.store
         revisions = store.revisions({head.workflow_id for head in heads})
         # One that has found its step after all is judged as ever.
         found = {head.id for head in store.parked_due(list(revisions))}
         rows = store.parked(ids=[head.id for head in heads], limit=len(heads))
-        unit = UnitOfWork(self._d)
+        unit = UnitOfWork(self._context)
         try:
             with not_evaluable():
                 self._expire_in(unit, [row for row in rows if row.id not in found], revisions)
@@ -225,10 +227,10 @@ class ParkedAnswers:
             record = record_of(row)
             error: Exception = AnswerExpired(row.step_id, (unit.now_ms - row.parked_at_ms) // 1000)
             try:
-                self._d.codec.decode(record.value, record.headers, json_allowed=True)
+                self._context.codec.decode(record.value, record.headers, json_allowed=True)
             except NewerFormat as newer:
                 waits = "a parked answer to step %s waits for an upgrade: %s"
-                self._d.warnings.error("parked answers that wait for an upgrade", waits, row.step_id, newer)
+                self._context.warnings.error("parked answers that wait for an upgrade", waits, row.step_id, newer)
                 continue
             except Unreadable as unreadable:
                 error = unreadable

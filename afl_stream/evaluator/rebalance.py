@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from afl_stream.evaluator.command_backlog import CommandBacklog
-from afl_stream.evaluator.context import Deployment
+from afl_stream.evaluator.context import EvaluatorContext
 from afl_stream.evaluator.offsets import Positions
 from afl_stream.evaluator.outbox import OutboxPublisher, Probe, control_lane
 from afl_stream.evaluator.paused_partitions import PausedPartitions
@@ -26,7 +26,7 @@ class Rebalance:
 
     def __init__(
         self,
-        deployment: Deployment,
+        context: EvaluatorContext,
         offsets: Positions,
         publisher: OutboxPublisher,
         paused: PausedPartitions,
@@ -38,8 +38,8 @@ class Rebalance:
         consumer: Callable[[], Consumer],
         drop_records: Callable[[Collection[TopicPartition]], None],
     ) -> None:
-        self._d = deployment
-        self._control = deployment.topology.control()
+        self._context = context
+        self._control = context.topology.control()
         self._positions = offsets
         self._publisher = publisher
         self._paused = paused
@@ -63,7 +63,7 @@ class Rebalance:
         Raises WrongStore, TopicMadeAnew and PositionOutsideLog when a position cannot be gone on from,
         SchemaUnavailable and BrokerUnavailable: nothing is read before it has succeeded.
         """
-        self._d.store_claim.look()
+        self._context.store_claim.look()
         control = [p.partition for p in partitions if p.topic == self._control]
         self._publisher.publish_lanes([control_lane(number) for number in control], _LANES_TIMEOUT_S)
         self._probe("control.lanes_published")
@@ -80,13 +80,15 @@ class Rebalance:
         self.on_lost(partitions)
 
     def on_lost(self, partitions: Sequence[TopicPartition]) -> None:
-        self._d.store_claim.look_soon()
+        self._context.store_claim.look_soon()
         self._positions.drop(partitions)
         self._paused.forget(partitions)
         self._drop_records(set(partitions))
         self._own([p.partition for p in partitions if p.topic == self._control], add=False)
-        self._scripts.drop_waiting(lambda workflow_id: self._d.lanes.lane_of(workflow_id) == self._d.lanes.own)
+        self._scripts.drop_waiting(
+            lambda workflow_id: self._context.lanes.lane_of(workflow_id) == self._context.lanes.own
+        )
 
     def _own(self, numbers: Sequence[int], *, add: bool) -> None:
-        owned = self._d.lanes.owned
-        self._d.lanes.owned = owned | set(numbers) if add else owned - set(numbers)
+        owned = self._context.lanes.owned
+        self._context.lanes.owned = owned | set(numbers) if add else owned - set(numbers)

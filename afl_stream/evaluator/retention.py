@@ -9,7 +9,7 @@ from typing import Final
 from afl.engine.errors import StoreCorrupt, VersionMismatchError
 from afl.engine.model.tombstones import PURGING, Tombstone
 from afl.stores.maintenance.purge import Purge
-from afl_stream.evaluator.context import Deployment
+from afl_stream.evaluator.context import EvaluatorContext
 from afl_stream.evaluator.outbox import Probe
 
 _log = logging.getLogger(__name__)
@@ -27,9 +27,9 @@ class Retention:
     Evaluators share the work by control partition: each purges the workflows of those that it owns.
     """
 
-    def __init__(self, deployment: Deployment, probe: Probe) -> None:
-        self._d = deployment
-        self._purge = Purge(deployment.store, deployment.clock, probe=probe)
+    def __init__(self, context: EvaluatorContext, probe: Probe) -> None:
+        self._context = context
+        self._purge = Purge(context.store, context.clock, probe=probe)
         self._begun: list[Tombstone] = []
         self._next_look_s = float("-inf")
 
@@ -37,10 +37,10 @@ class Retention:
         """Delete some rows of runs that are being purged; if there are none, look for runs that are due."""
         try:
             self._delete_some()
-            now_s = self._d.clock.monotonic_s()
+            now_s = self._context.clock.monotonic_s()
             if not self._begun and now_s >= self._next_look_s:
                 self._next_look_s = now_s + _LOOK_INTERVAL_S
-                self._look(self._d.clock.now_ms())
+                self._look(self._context.clock.now_ms())
         except (StoreCorrupt, VersionMismatchError) as error:
             _log.error("finished workflows are not purged further for now: %s", error)
 
@@ -54,16 +54,16 @@ class Retention:
                 self._next_look_s = self._next_look_s if self._begun else float("-inf")
 
     def _look(self, now_ms: int) -> None:
-        settings, store = self._d.config.store, self._d.store
+        settings, store = self._context.config.store, self._context.store
         if settings.tombstone_retention_ms is not None:
             self._purge.forget(now_ms - settings.tombstone_retention_ms)
         if settings.retention_ms is None:
             return
         left = store.tombstones(state=PURGING, limit=_MOST_BEGUN)
-        self._begun = [tombstone for tombstone in left if self._d.lanes.owns(tombstone.workflow_id)]
+        self._begun = [tombstone for tombstone in left if self._context.lanes.owns(tombstone.workflow_id)]
         if self._begun:
             return
-        due = self._purge.due(now_ms - settings.retention_ms, wanted=self._d.lanes.owns)
+        due = self._purge.due(now_ms - settings.retention_ms, wanted=self._context.lanes.owns)
         rows = list(islice(due, _MOST_BEGUN))
         if not rows:
             return

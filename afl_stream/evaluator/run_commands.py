@@ -23,30 +23,30 @@ from afl_stream.wire.headers import TRACE_PARENT, header
 from afl_stream.wire.messages import CancelWorkflow, DescribeWorkflow, StartWorkflow
 
 if TYPE_CHECKING:
-    from afl_stream.evaluator.context import Deployment
+    from afl_stream.evaluator.context import EvaluatorContext
     from afl_stream.evaluator.unit_of_work import UnitOfWork
     from afl_stream.transport import Record
 
 
-def start(deployment: Deployment, unit: UnitOfWork, command: StartWorkflow, record: Record) -> Outcome:
+def start(context: EvaluatorContext, unit: UnitOfWork, command: StartWorkflow, record: Record) -> Outcome:
     """Start a workflow, once. Raises AlreadyExists, UnknownProgram, TopicMissing, and what starting raises."""
-    run = unit.row(command.workflow_id) or deployment.store.tombstone(command.workflow_id)
+    run = unit.row(command.workflow_id) or context.store.tombstone(command.workflow_id)
     if run is not None:
-        if differences := differences_of_start(run, command, deployment.definitions.do_the_same):
+        if differences := differences_of_start(run, command, context.definitions.do_the_same):
             raise AlreadyExists(command.workflow_id, run.name, differences)
         if isinstance(run, WorkflowRow) and run.runnable:
             unit.go_on(command.workflow_id)
         unit.confirm(command.workflow_id)
         _repeat_start(unit, command, run)
         return Outcome.DUPLICATE
-    program, name = deployment.definitions.find(command.workflow, command.program)
-    plan = deployment.workflows.plan(program, name)
-    topology = deployment.topology
+    program, name = context.definitions.find(command.workflow, command.program)
+    plan = context.workflows.plan(program, name)
+    topology = context.topology
     carried = [facet.name for facet in plan.facets if facet.is_event and topology.carries(facet.name)]
     topics = {topology.facet(facet): facet for facet in carried}
-    for topic in deployment.missing_topics(frozenset(topics)):
+    for topic in context.missing_topics(frozenset(topics)):
         raise TopicMissing(topic, f"event facet {topics[topic]}")
-    execution = deployment.workflows.start(
+    execution = context.workflows.start(
         plan,
         command.workflow_id,
         dict(command.inputs),  # type: ignore[arg-type]  # decoded values
@@ -55,7 +55,7 @@ def start(deployment: Deployment, unit: UnitOfWork, command: StartWorkflow, reco
         traceparent=header(record.headers, TRACE_PARENT),
     )
     # From here on it is this deployment's: pollers leave all but the answers to its evaluators.
-    execution.lane = deployment.lanes.lane_of(execution.id)
+    execution.lane = context.lanes.lane_of(execution.id)
     unit.add(execution)
     unit.effects.tell(execution.id, "workflow.started", workflow=plan.name, command_id=command.command_id)
     unit.evaluate(execution)
@@ -73,9 +73,9 @@ def _repeat_start(unit: UnitOfWork, command: StartWorkflow, run: WorkflowRow | T
     unit.effects.repeat(command, run.status if has_ended else RUNNING, run if has_ended else None)
 
 
-def cancel(deployment: Deployment, unit: UnitOfWork, command: CancelWorkflow) -> Outcome:
+def cancel(context: EvaluatorContext, unit: UnitOfWork, command: CancelWorkflow) -> Outcome:
     """End a workflow. Raises NothingToCancel."""
-    run = unit.execution(command.workflow_id, cancel_only=True) or deployment.store.tombstone(command.workflow_id)
+    run = unit.execution(command.workflow_id, cancel_only=True) or context.store.tombstone(command.workflow_id)
     if run is None:
         raise NothingToCancel(command.workflow_id)
     if isinstance(run, Tombstone) or run.is_ended:
@@ -92,7 +92,7 @@ def cancel(deployment: Deployment, unit: UnitOfWork, command: CancelWorkflow) ->
     return Outcome.APPLIED
 
 
-def describe(deployment: Deployment, unit: UnitOfWork, command: DescribeWorkflow) -> Outcome:
+def describe(context: EvaluatorContext, unit: UnitOfWork, command: DescribeWorkflow) -> Outcome:
     """Report what the store knows of a workflow, or that this batch starts it.
 
     Other changes of this batch may be missing in the report.
@@ -102,7 +102,7 @@ def describe(deployment: Deployment, unit: UnitOfWork, command: DescribeWorkflow
         unit.effects.refuse(command, NothingToDescribe(command.workflow_id))
         return Outcome.REJECTED
     if row.revision:
-        unit.effects.describe(command, row, waiting_steps(deployment.store, row.id))
+        unit.effects.describe(command, row, waiting_steps(context.store, row.id))
     else:
         # Neither it nor its steps are stored yet: none of them has asked an agent.
         unit.effects.describe(command, row if row.status in ENDED_STATUSES else row._replace(status=RUNNING), ())

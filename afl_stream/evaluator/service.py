@@ -21,7 +21,7 @@ from afl.stores.public.persistence import EngineStore
 from afl.telemetry.telemetry import Telemetry
 from afl.telemetry.tracing import TelemetryTrace
 from afl_stream.errors import ConfigError, SchemaUnavailable
-from afl_stream.evaluator.context import Deployment
+from afl_stream.evaluator.context import EvaluatorContext
 from afl_stream.evaluator.control_loop import ControlLoop, ControlStats
 from afl_stream.evaluator.deployment_store import DeploymentStore
 from afl_stream.evaluator.dispatch_modes import DispatchByMode
@@ -137,7 +137,7 @@ class EvaluatorService:
                 scripts = None
             elif scripts is None:
                 scripts = self._pool = open_script_pool(config.scripts)
-            deployment = Deployment(
+            context = EvaluatorContext(
                 config=config,
                 store=store,
                 workflows=workflows,
@@ -153,7 +153,7 @@ class EvaluatorService:
                 missing_topics=self._missing_topics,
                 scripts=scripts,
             )
-            self.loop = ControlLoop(deployment, transport, probe, new_store=new_store)
+            self.loop = ControlLoop(context, transport, probe, new_store=new_store)
         except BaseException:
             self._release()
             raise

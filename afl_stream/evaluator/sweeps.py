@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection
 
 from afl.core.clock import ahead_ms, has_waited
 from afl.engine.errors import StoreCorrupt, VersionMismatchError
-from afl_stream.evaluator.context import Deployment
+from afl_stream.evaluator.context import EvaluatorContext
 from afl_stream.evaluator.outbox import OutboxPublisher, Probe, no_probe
 from afl_stream.evaluator.parked_answers import ParkedAnswers
 from afl_stream.evaluator.retention import Retention
@@ -36,7 +36,7 @@ class Sweeps:
 
     def __init__(
         self,
-        deployment: Deployment,
+        context: EvaluatorContext,
         publisher: OutboxPublisher,
         runnable: deque[str],
         commit: Callable[[UnitOfWork], None],
@@ -46,23 +46,23 @@ class Sweeps:
 
         `runnable` is the loop's queue of workflows with more to do; `commit` persists a unit and publishes it.
         """
-        self._d = deployment
+        self._context = context
         self._publisher = publisher
         self._runnable = runnable
-        self._retention = Retention(deployment, probe)
-        self._parked = ParkedAnswers(deployment, commit)
+        self._retention = Retention(context, probe)
+        self._parked = ParkedAnswers(context, commit)
         self._swept_s = self._adopted_s = self._judged_s = float("-inf")
         # Where pollers answer tasks this is normal, and the following steps are waited for.
-        slow_ms = deployment.config.evaluator.lane_sweep_after_ms
-        self._adopt_after_ms = min(_ANSWERED_AFTER_MS, slow_ms) if deployment.config.dispatch.has_tasks else slow_ms
+        slow_ms = context.config.evaluator.lane_sweep_after_ms
+        self._adopt_after_ms = min(_ANSWERED_AFTER_MS, slow_ms) if context.config.dispatch.has_tasks else slow_ms
 
     def run_due(self) -> None:
         """Do what is due."""
-        now_s, now_ms = self._d.clock.monotonic_s(), self._d.clock.now_ms()
+        now_s, now_ms = self._context.clock.monotonic_s(), self._context.clock.now_ms()
         if (now_s - self._adopted_s) * 1_000 >= self._adopt_after_ms:
             self._adopted_s = now_s
             self._adopt_runnable(now_ms)
-        if self._d.lanes.owned and now_s - self._judged_s >= _JUDGED_EVERY_S:
+        if self._context.lanes.owned and now_s - self._judged_s >= _JUDGED_EVERY_S:
             self._judged_s = now_s
             self._parked.turn(now_ms)
         if now_s - self._swept_s < _INTERVAL_S:
@@ -82,24 +82,24 @@ class Sweeps:
         That is a poller of the store, which only stores answers, or another evaluator that had their records and has
         died.
         """
-        for workflow_id in self._runnable_of(self._d.lanes.owned):
+        for workflow_id in self._runnable_of(self._context.lanes.owned):
             try:
-                row = self._d.store.load_workflow(workflow_id)
+                row = self._context.store.load_workflow(workflow_id)
             except (StoreCorrupt, VersionMismatchError) as error:
                 told = "workflow %s is runnable and cannot be read: %s"
-                self._d.warnings.error("runnable workflows that cannot be read", told, workflow_id, error)
+                self._context.warnings.error("runnable workflows that cannot be read", told, workflow_id, error)
                 continue
             if row is None or not has_waited(row.updated_at_ms, now_ms, self._adopt_after_ms):
                 continue
             # Runnable, and hot as it is stored: its scripts run here.
-            if self._d.workflows.hot_revision(workflow_id) != row.revision:
+            if self._context.workflows.hot_revision(workflow_id) != row.revision:
                 self._runnable.append(workflow_id)
 
     def _runnable_of(self, partitions: Collection[int]) -> list[str]:
-        queued, count = set(self._runnable), self._d.config.topics.control_partitions
+        queued, count = set(self._runnable), self._context.config.topics.control_partitions
         return [
             workflow_id
-            for workflow_id in self._d.store.runnable_workflows(limit=_MOST_RUNNABLE)
+            for workflow_id in self._context.store.runnable_workflows(limit=_MOST_RUNNABLE)
             if workflow_id not in queued and partition_for(workflow_id.encode(), count) in partitions
         ]
 
@@ -108,18 +108,18 @@ class Sweeps:
 
         It had a lane of its own, or one that this evaluator took over before the writer knew.
         """
-        after_ms = self._d.config.evaluator.lane_sweep_after_ms
+        after_ms = self._context.config.evaluator.lane_sweep_after_ms
         # Those from the future were written before a clock was set back: a copy more does no harm.
         older_than_ms, newer_than_ms = now_ms - after_ms, now_ms + ahead_ms(after_ms)
         after, has_lease = 0, False
-        while rows := self._d.store.outbox(older_than_ms=older_than_ms, newer_than_ms=newer_than_ms, after=after):
+        while rows := self._context.store.outbox(older_than_ms=older_than_ms, newer_than_ms=newer_than_ms, after=after):
             after = rows[-1].sequence
             orphans = [row for row in rows if not self._publisher.holds(row.sequence)]
             if not orphans:
                 continue
             # A lease, so that not every evaluator publishes them; copies would only cost time.
-            has_lease = has_lease or self._d.store.acquire_lock(
-                _LANES_LOCK, self._d.config.evaluator.lane_sweep_after_ms
+            has_lease = has_lease or self._context.store.acquire_lock(
+                _LANES_LOCK, self._context.config.evaluator.lane_sweep_after_ms
             )
             if not has_lease:
                 return

@@ -30,7 +30,7 @@ from afl_stream.errors import (
 from afl_stream.evaluator import run_commands
 from afl_stream.evaluator.answer_identity import attempt_of_answer, workflow_of_answer
 from afl_stream.evaluator.batch_outputs import SideEffects, record_of
-from afl_stream.evaluator.context import Deployment
+from afl_stream.evaluator.context import EvaluatorContext
 from afl_stream.evaluator.operator_commands import BatchOfItsOwn, run_again
 from afl_stream.evaluator.outcomes import PARKED, RECORDED, Case, Outcome, judge
 from afl_stream.evaluator.refusals import UNUSABLE
@@ -58,25 +58,25 @@ class UnitOfWork:
     When the commit is refused, the unit is dropped: its workflows were taken out of memory, and are read again.
     """
 
-    def __init__(self, deployment: Deployment, *, is_alone: bool = False) -> None:
+    def __init__(self, context: EvaluatorContext, *, is_alone: bool = False) -> None:
         """Take the context.
 
         `is_alone`: the unit has a single record or turn, whose workflow gets the time of the batch.
         """
-        self._d = deployment
-        self.warnings = deployment.warnings
-        settings = deployment.config.evaluator
+        self._context = context
+        self.warnings = context.warnings
+        settings = context.config.evaluator
         self._budget_ms = max(settings.workflow_budget_ms, settings.batch_ms if is_alone else 0)
-        self._control = deployment.topology.control()
-        self._commands = deployment.topology.commands()
-        self.now_ms = deployment.clock.now_ms()
+        self._control = context.topology.control()
+        self._commands = context.topology.commands()
+        self.now_ms = context.clock.now_ms()
         self.batch = Batch(now_ms=self.now_ms, values_checked=True)
         self.outcomes: Counter[Outcome] = Counter()
         #: Workflows over their budget: committed as runnable, they continue in a later batch.
         self.over_budget: list[str] = []
         #: Runnable workflows that had no turn: others took the time for it.
         self.put_off: list[str] = []
-        self.effects = SideEffects(deployment, self.batch)
+        self.effects = SideEffects(context, self.batch)
         #: Records that were decoded, or why not, by where they stand.
         self._read: dict[tuple[str, int, int], Message | Exception] = {}
         #: Workflows that a record of this batch cancels: they do not continue, whatever comes before it.
@@ -138,7 +138,7 @@ class UnitOfWork:
             return Outcome.REJECTED
 
     def _decoded(self, record: Record) -> Message:
-        message = self._d.codec.decode(record.value, record.headers, json_allowed=True)
+        message = self._context.codec.decode(record.value, record.headers, json_allowed=True)
         if record.key:
             # Only its partition depends on the key, so any text will do. Our writers always write text.
             decode_key(record.key)
@@ -155,7 +155,7 @@ class UnitOfWork:
         raise Unreadable(Reason.UNKNOWN_TYPE, f"a {type(message).__name__} does not belong on {record.topic}")
 
     def _parked_answer(self, record: Record) -> Outcome:
-        message = self._d.codec.decode(record.value, record.headers, json_allowed=True)
+        message = self._context.codec.decode(record.value, record.headers, json_allowed=True)
         if not isinstance(message, Answer):
             raise Unreadable(Reason.UNKNOWN_TYPE, f"a {type(message).__name__} was parked")
         return self._answer(record, message, is_parked=True)
@@ -190,10 +190,10 @@ class UnitOfWork:
         attempt = attempt_of_answer(answer)
         step = execution.steps.get(answer.step_id) if execution is not None else None
         right = True
-        if self._d.tokens is not None and step is not None and step.attempt:
+        if self._context.tokens is not None and step is not None and step.attempt:
             of = attempt or step.attempt
-            right = self._d.tokens.accepts(answer.answer_token, event_id_of(answer.step_id, of), of)
-        purged = execution is None and self._d.store.tombstone(workflow_of_answer(answer)) is not None
+            right = self._context.tokens.accepts(answer.answer_token, event_id_of(answer.step_id, of), of)
+        purged = execution is None and self._context.store.tombstone(workflow_of_answer(answer)) is not None
         again = step is None and execution is not None and execution.is_superseded(answer.step_id)
         return Case(execution, step, attempt, token_is_right=right, is_purged=purged, is_run_again=again)
 
@@ -216,12 +216,12 @@ class UnitOfWork:
         check_workflow_id(command.workflow_id)
         try:
             if isinstance(command, StartWorkflow):
-                return run_commands.start(self._d, self, command, record)
+                return run_commands.start(self._context, self, command, record)
             if isinstance(command, CancelWorkflow):
-                return run_commands.cancel(self._d, self, command)
+                return run_commands.cancel(self._context, self, command)
             if isinstance(command, DescribeWorkflow):
-                return run_commands.describe(self._d, self, command)
-            return run_again(self._d, self, command)
+                return run_commands.describe(self._context, self, command)
+            return run_again(self._context, self, command)
         except (BatchOfItsOwn, SchemaUnavailable, NewerFormat, VersionMismatchError):
             raise
         except (StreamError, *UNUSABLE) as error:
@@ -246,7 +246,7 @@ class UnitOfWork:
         if workflow_id in self._changed:
             raise BatchOfItsOwn
         known = self.execution(workflow_id, is_checked=True) is not None
-        opened = self._d.workflows.open_again(workflow_id, action) if known else None
+        opened = self._context.workflows.open_again(workflow_id, action) if known else None
         if opened is None:
             return False  # Also one that was purged in this moment.
         # Later than the cancel that it may follow, whatever the clocks say: agents skip events that are not later.
@@ -271,8 +271,8 @@ class UnitOfWork:
     def execution(self, workflow_id: str, *, is_checked: bool = False, cancel_only: bool = False) -> Execution | None:
         """Return the workflow as this unit has it: hot from memory (stale, maybe, unless it is checked), or stored."""
         if workflow_id not in self._executions:
-            hot = None if is_checked else self._d.workflows.take(workflow_id)
-            execution = hot or self._d.workflows.load(workflow_id, cancel_only=cancel_only)
+            hot = None if is_checked else self._context.workflows.take(workflow_id)
+            execution = hot or self._context.workflows.load(workflow_id, cancel_only=cancel_only)
             if execution is not None:
                 execution.now_ms = max(self.now_ms, execution.now_ms)
             self._executions[workflow_id] = execution
@@ -314,7 +314,7 @@ class UnitOfWork:
         if record is not None:
             self.effects.dead_letter(record, error)
             self.outcomes[Outcome.REJECTED] += 1
-            message = self._d.codec.decode(record.value, record.headers, json_allowed=True)
+            message = self._context.codec.decode(record.value, record.headers, json_allowed=True)
             if isinstance(message, Answer):
                 workflow_id = workflow_of_answer(message)
             elif isinstance(message, Command):
@@ -338,7 +338,7 @@ class UnitOfWork:
         if execution.id in self._cancelled:
             self.over_budget.append(execution.id)
             return
-        clock, bounds, settings = self._d.clock, execution.bounds, self._d.config.evaluator
+        clock, bounds, settings = self._context.clock, execution.bounds, self._context.config.evaluator
         steps, until_s = 0, clock.monotonic_s() + self._budget_ms / 1_000
         most_steps, most_bytes = settings.workflow_budget_steps, bounds.state_bytes + settings.workflow_budget_bytes
         bounds.begin()
@@ -390,7 +390,7 @@ class UnitOfWork:
             if execution is not None:
                 if execution.trace is not None:
                     execution.trace.committed()
-                self._d.workflows.keep(execution)
+                self._context.workflows.keep(execution)
 
     # --- effects ------------------------------------------------------------------------------------------------
 
@@ -424,6 +424,6 @@ class UnitOfWork:
                 status=execution.status,
                 inputs=execution.inputs,
             )
-        row = self._d.store.load_workflow(workflow_id)
+        row = self._context.store.load_workflow(workflow_id)
         self._revisions_read.setdefault(workflow_id, 0 if row is None else row.revision)
         return row

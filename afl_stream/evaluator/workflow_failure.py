@@ -8,7 +8,7 @@ from typing import Final
 
 from afl.engine.values import sizes as value_sizes
 from afl_stream.errors import NotEvaluable, NotStorable, StreamError
-from afl_stream.evaluator.context import Deployment
+from afl_stream.evaluator.context import EvaluatorContext
 from afl_stream.evaluator.outcomes import Outcome
 from afl_stream.evaluator.unit_of_work import UnitOfWork
 from afl_stream.transport import Record
@@ -26,14 +26,14 @@ def not_evaluable(workflow_id: str | None = None) -> Iterator[None]:
         raise NotEvaluable(workflow_id, "", error) from error
 
 
-def free_memory(deployment: Deployment) -> None:
+def free_memory(context: EvaluatorContext) -> None:
     """Drop the caches, the store's too: memory may have been short."""
     value_sizes.forget()
-    deployment.workflows.evict_all()
+    context.workflows.evict_all()
 
 
 def give_up(
-    deployment: Deployment,
+    context: EvaluatorContext,
     record: Record | None,
     workflow_id: str | None,
     error: StreamError,
@@ -44,15 +44,15 @@ def give_up(
     Raises WorkflowConflict when another writer came first: the caller tries again. Raises what `commit` raises when not
     even the record's dead letter can be stored.
     """
-    free_memory(deployment)
-    unit = UnitOfWork(deployment)
+    free_memory(context)
+    unit = UnitOfWork(context)
     try:
         unit.give_up(record, workflow_id, error)
         commit(unit)
     except (NotStorable, NotEvaluable, *EXHAUSTED) as again:
         told = "workflow %s cannot be ended, and stays as it is stored: %s"
-        deployment.warnings.error("workflows that cannot be ended", told, workflow_id or "of a record", again)
-        unit = UnitOfWork(deployment)
+        context.warnings.error("workflows that cannot be ended", told, workflow_id or "of a record", again)
+        unit = UnitOfWork(context)
         if record is not None:
             unit.effects.dead_letter(record, error)
             unit.outcomes[Outcome.REJECTED] += 1
