@@ -10,7 +10,7 @@ from afl.engine.errors import NO_FORM
 from afl.engine.model.store import Batch
 from afl_stream.errors import NotStorable
 from afl_stream.evaluator.context import EvaluatorContext
-from afl_stream.evaluator.offsets import Positions
+from afl_stream.evaluator.offsets import StoredOffsets
 from afl_stream.evaluator.outbox import OutboxPublisher, Probe
 from afl_stream.evaluator.outcomes import Outcome
 from afl_stream.evaluator.script_turns import ScriptTurns
@@ -27,7 +27,7 @@ class BatchCommits:
     def __init__(
         self,
         context: EvaluatorContext,
-        positions: Positions,
+        offsets: StoredOffsets,
         publisher: OutboxPublisher,
         runnable: deque[str],
         scripts: ScriptTurns,
@@ -35,7 +35,7 @@ class BatchCommits:
     ) -> None:
         """Take the loop's queue of workflows with more to do (`runnable`), and the `scripts` that steps wait for."""
         self._context = context
-        self._positions = positions
+        self._offsets = offsets
         self._publisher = publisher
         self._runnable = runnable
         self._scripts = scripts
@@ -59,7 +59,7 @@ class BatchCommits:
         # Plain tuples equal a TopicPartition and cost a quarter of one; the last of each partition counts.
         places = {record[:2]: record.offset + 1 for record in records}
         ends = {TopicPartition(*place): offset for place, offset in places.items()}
-        batch.positions = self._positions.moves(ends)
+        batch.positions = self._offsets.moves(ends)
         batch.published = self._publisher.take_published()
         try:
             first = self._context.store.commit_batch(batch)
@@ -69,7 +69,7 @@ class BatchCommits:
                 raise NotStorable(error) from error
             raise
         self._probe("control.persisted")
-        self._positions.moved(ends)
+        self._offsets.moved(ends)
         self.outcomes.update(unit.outcomes)
         self._report_doubled(unit.doubled)
         self.batches += 1

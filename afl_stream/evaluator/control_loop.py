@@ -14,7 +14,7 @@ from afl_stream.evaluator.batch_size import BatchSize
 from afl_stream.evaluator.command_backlog import CommandBacklog
 from afl_stream.evaluator.context import EvaluatorContext
 from afl_stream.evaluator.control_stats import ControlStats as ControlStats
-from afl_stream.evaluator.offsets import Positions
+from afl_stream.evaluator.offsets import StoredOffsets
 from afl_stream.evaluator.operator_commands import BatchOfItsOwn
 from afl_stream.evaluator.outbox import OutboxPublisher, Probe, no_probe
 from afl_stream.evaluator.paused_partitions import PausedPartitions
@@ -88,8 +88,8 @@ class ControlLoop:
         self._topics = (context.topology.control(), context.topology.commands())
         admin = transport.admin()
         goes_on = context.config.evaluator.lost_records == "continue"
-        self._positions = Positions(context.store, admin, admin.cluster_id(), goes_on=goes_on)
-        self._positions.check_cluster()
+        self._offsets = StoredOffsets(context.store, admin, admin.cluster_id(), goes_on=goes_on)
+        self._offsets.check_cluster()
         context.store_claim.claim(is_new=new_store)
         self._producer: Producer = transport.producer()
         self._publisher = OutboxPublisher(context.store, self._producer, probe)
@@ -103,13 +103,13 @@ class ControlLoop:
         self._scripts = ScriptTurns(context.scripts, context.config.scripts.workers, probe)
         commit_unit = lambda unit: self._commit(unit, [])  # noqa: E731
         self._sweeps = Sweeps(context, self._publisher, self._runnable, commit_unit, probe)
-        self._commits = BatchCommits(context, self._positions, self._publisher, self._runnable, self._scripts, probe)
+        self._commits = BatchCommits(context, self._offsets, self._publisher, self._runnable, self._scripts, probe)
         self._conflicts = self._positions_lost = 0
         #: How long workflows of this batch have continued without a record.
         self._turns_s = 0.0
         self._rebalance = Rebalance(
             context,
-            self._positions,
+            self._offsets,
             self._publisher,
             self._paused,
             self._backlog,
@@ -143,7 +143,7 @@ class ControlLoop:
         self._unapplied.clear()
         self._runnable.clear()
         self._context.workflows.evict_all()
-        self._rebalance.on_lost(self._positions.owned())
+        self._rebalance.on_lost(self._offsets.owned())
         self._leave_group()
         self._consumer = self._join()
 
@@ -192,7 +192,7 @@ class ControlLoop:
 
         The store's position stays before offsets without a record, such as transaction markers at the end of a log.
         """
-        applied = self._positions.next_offset(partition)
+        applied = self._offsets.next_offset(partition)
         # A take-over that broke off late has given the partition back, and left its position.
         if applied is None or self._unapplied or partition not in self._consumer.assignment():
             return applied
@@ -216,16 +216,16 @@ class ControlLoop:
             return self._consumer.consume(max_records, timeout_s)
         except OffsetOutOfRange as error:
             self._find_way_on([error.partition])
-            _log.warning("%s; reading continues at offset %s", error, self._positions.next_offset(error.partition))
+            _log.warning("%s; reading continues at offset %s", error, self._offsets.next_offset(error.partition))
         except UnknownTopic as error:
-            if not self._positions.is_made_anew(error.topic):
+            if not self._offsets.is_made_anew(error.topic):
                 raise
-            self._find_way_on(self._positions.of_topic(error.topic))
+            self._find_way_on(self._offsets.of_topic(error.topic))
         return []
 
     def _find_way_on(self, partitions: list[TopicPartition]) -> None:
-        """Handle a log that has changed: raise what `Positions.take` finds, or seek to where it says."""
-        starts = self._positions.take(partitions, self._consumer)
+        """Handle a log that has changed: raise what `StoredOffsets.take` finds, or seek to where it says."""
+        starts = self._offsets.take(partitions, self._consumer)
         silent = [partition for partition in starts if self._paused.is_silent(partition)]
         self._paused.forget(starts)
         for partition, start in starts.items():
@@ -313,7 +313,7 @@ class ControlLoop:
             if last is None or record.partition != last.partition or record.topic != last.topic:
                 partition = record.topic_partition
             last = record
-            next_offset = ends.get(partition, self._positions.next_offset(partition))
+            next_offset = ends.get(partition, self._offsets.next_offset(partition))
             if next_offset is None or record.offset < next_offset:
                 continue
             if paused and self._paused.holds(partition, record.offset):
@@ -362,7 +362,7 @@ class ControlLoop:
             scripts=self._scripts.count,
             undeliverable=dict(self._publisher.undeliverable()),
             doubled=frozenset((facet, first, other) for facet, (first, other) in self._commits.doubled.copy().items()),
-            owned=tuple(self._positions.owned()),
+            owned=tuple(self._offsets.owned()),
             paused=self._paused.reasons(),
         )
 

@@ -95,7 +95,7 @@ def _log_or_cluster(is_embedded: bool) -> str:
     return "the embedded log" if is_embedded else "cluster"
 
 
-class Positions:
+class StoredOffsets:
     """The positions of the partitions that one control loop owns."""
 
     def __init__(self, store: EngineStore, admin: Admin, cluster_id: str, *, goes_on: bool) -> None:
@@ -107,7 +107,7 @@ class Positions:
         self._admin = admin
         self._cluster_id = cluster_id
         self._goes_on = goes_on
-        self._places: dict[TopicPartition, Position] = {}
+        self._positions: dict[TopicPartition, Position] = {}
         #: The next offset to read, as the store has it.
         self._next: dict[TopicPartition, int] = {}
         #: Where the log ended when the partition was last taken.
@@ -115,10 +115,10 @@ class Positions:
 
     def check_cluster(self) -> None:
         """Raise WrongCluster when the store has read only another cluster, unless lost records are allowed."""
-        places = sorted(self._store.positions())
-        if not places or self._goes_on or any(place.cluster_id == self._cluster_id for place in places):
+        positions = sorted(self._store.positions())
+        if not positions or self._goes_on or any(position.cluster_id == self._cluster_id for position in positions):
             return
-        other = places[-1]
+        other = positions[-1]
         is_other_embedded, is_embedded = is_of_embedded_log(other.topic_id), self._admin.broker_count() is None
         raise WrongCluster(
             other.cluster_id,
@@ -149,15 +149,15 @@ class Positions:
             found = topics.get(partition.topic)
             if found is None:
                 raise UnknownTopic(partition.topic)
-            place = Position(self._cluster_id, *partition, found.topic_id)
+            position = Position(self._cluster_id, *partition, found.topic_id)
             bounds = consumer.watermarks(partition)
             self._ends[partition] = bounds.high
-            moves[partition] = self._continued(partition, place, stored, bounds)
+            moves[partition] = self._continued(partition, position, stored, bounds)
         news = [move for move in moves.values() if move.replaces is not None or move.next_offset != move.expected]
         if news:
             self._store.commit_batch(Batch(positions=news))
         for partition, move in moves.items():
-            self._places[partition], self._next[partition] = move.position, move.next_offset
+            self._positions[partition], self._next[partition] = move.position, move.next_offset
         return {partition: self._next[partition] for partition in partitions}
 
     def ends(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
@@ -165,31 +165,31 @@ class Positions:
         return {partition: self._ends[partition] for partition in partitions if partition in self._ends}
 
     def _continued(
-        self, partition: TopicPartition, place: Position, stored: Mapping[Position, int], bounds: Watermarks
+        self, partition: TopicPartition, position: Position, stored: Mapping[Position, int], bounds: Watermarks
     ) -> PositionMove:
         """Return how reading continues there, as a move from the stored position to the start."""
-        known = {p: n for p, n in stored.items() if p[:3] == place[:3]}
-        if place not in known and not place.topic_id and len(known) == 1:
+        known = {p: n for p, n in stored.items() if p[:3] == position[:3]}
+        if position not in known and not position.topic_id and len(known) == 1:
             # The broker tells no ids (any more): the name has to do.
-            (place,) = known
+            (position,) = known
         earlier = max((p for p in known if p.topic_id), key=known.__getitem__, default=None)
-        unknown = place._replace(topic_id="")
-        if place in known:
-            before = place
+        unknown = position._replace(topic_id="")
+        if position in known:
+            before = position
         elif earlier is not None:
-            self._report(TopicMadeAnew(partition, known[earlier], earlier.topic_id, place.topic_id), bounds)
-            return PositionMove(position=place, expected=known[earlier], next_offset=bounds.low, replaces=earlier)
+            self._report(TopicMadeAnew(partition, known[earlier], earlier.topic_id, position.topic_id), bounds)
+            return PositionMove(position=position, expected=known[earlier], next_offset=bounds.low, replaces=earlier)
         elif unknown in known:
             before = unknown
         else:
             self._report_other_clusters(partition, stored, bounds)
-            return PositionMove(position=place, expected=None, next_offset=bounds.low)
+            return PositionMove(position=position, expected=None, next_offset=bounds.low)
         next_offset = known[before]
         if not bounds.low <= next_offset <= bounds.high:
             self._report(PositionOutsideLog(partition, next_offset, bounds.low, bounds.high), bounds)
             next_offset = bounds.low
-        replaces = None if before == place else before
-        return PositionMove(position=place, expected=known[before], next_offset=next_offset, replaces=replaces)
+        replaces = None if before == position else before
+        return PositionMove(position=position, expected=known[before], next_offset=next_offset, replaces=replaces)
 
     def _report(self, error: RecordsLost, bounds: Watermarks) -> None:
         """Raise the error, or log it if reading continues without lost records."""
@@ -206,13 +206,13 @@ class Positions:
     def _report_other_clusters(
         self, partition: TopicPartition, stored: Mapping[Position, int], bounds: Watermarks
     ) -> None:
-        for place, next_offset in sorted(stored.items()):
-            if place.cluster_id != self._cluster_id and place[1:3] == partition:
+        for position, next_offset in sorted(stored.items()):
+            if position.cluster_id != self._cluster_id and position[1:3] == partition:
                 _log.error(
                     "%s[%d]: the store has read cluster %s up to %d, and what came after that there is not read; "
                     "continuing in cluster %s at offset %d, as evaluator.lost_records says",
                     *partition,
-                    place.cluster_id,
+                    position.cluster_id,
                     next_offset,
                     self._cluster_id,
                     bounds.low,
@@ -221,7 +221,7 @@ class Positions:
     def drop(self, partitions: Iterable[TopicPartition]) -> None:
         """Drop revoked partitions."""
         for partition in partitions:
-            self._places.pop(partition, None)
+            self._positions.pop(partition, None)
             self._next.pop(partition, None)
 
     def owned(self) -> list[TopicPartition]:
@@ -241,14 +241,14 @@ class Positions:
         found = self._admin.topics([topic]).get(topic)
         if found is None or not found.topic_id:
             return False
-        held = {self._places[partition].topic_id for partition in self.of_topic(topic)}
+        held = {self._positions[partition].topic_id for partition in self.of_topic(topic)}
         # If the earlier topic was unknown, taking the partition again tells.
         return any(not known or is_another_topic(known, found.topic_id) for known in held)
 
     def moves(self, ends: Mapping[TopicPartition, int]) -> list[PositionMove]:
         """Return the moves to these next offsets, for the batch that has handled the records before them."""
         return [
-            PositionMove(position=self._places[partition], expected=self._next[partition], next_offset=next_offset)
+            PositionMove(position=self._positions[partition], expected=self._next[partition], next_offset=next_offset)
             for partition, next_offset in ends.items()
         ]
 

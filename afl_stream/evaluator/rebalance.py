@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 from afl_stream.evaluator.command_backlog import CommandBacklog
 from afl_stream.evaluator.context import EvaluatorContext
-from afl_stream.evaluator.offsets import Positions
+from afl_stream.evaluator.offsets import StoredOffsets
 from afl_stream.evaluator.outbox import OutboxPublisher, Probe, control_lane
 from afl_stream.evaluator.paused_partitions import PausedPartitions
 from afl_stream.evaluator.script_turns import ScriptTurns
@@ -27,7 +27,7 @@ class Rebalance:
     def __init__(
         self,
         context: EvaluatorContext,
-        offsets: Positions,
+        offsets: StoredOffsets,
         publisher: OutboxPublisher,
         paused: PausedPartitions,
         backlog: CommandBacklog,

@@ -54,10 +54,10 @@ def recreate(deployment: Deployment, topic: str) -> None:
     admin.create_topic(topic, partitions=described.partitions, settings=described.settings)
 
 
-def move(deployment: Deployment, place: Position, next_offset: int, replaces: Position | None = None) -> None:
+def move(deployment: Deployment, position: Position, next_offset: int, replaces: Position | None = None) -> None:
     """Write a position as somebody else does."""
-    expected = deployment.store.positions().get(replaces or place)
-    found = PositionMove(position=place, expected=expected, next_offset=next_offset, replaces=replaces)
+    expected = deployment.store.positions().get(replaces or position)
+    found = PositionMove(position=position, expected=expected, next_offset=next_offset, replaces=replaces)
     deployment.store.commit_batch(Batch(positions=[found]))
 
 

@@ -100,15 +100,15 @@ def test_a_position_that_somebody_else_has_moved_is_given_up_and_read_again(worl
     deployment.send(StepContinue(step_id=desk.step(FIRST).id, result={"answer": "skipped by the other"}))
     deployment.send(StepContinue(step_id=desk.step(FIRST).id, result={"answer": THIRD}))
     topic_id = deployment.transport.admin().topics([control])[control].topic_id
-    place = Position(deployment.transport.admin().cluster_id(), control, 0, topic_id)
-    move = PositionMove(position=place, expected=deployment.store.positions().get(place), next_offset=1)
+    position = Position(deployment.transport.admin().cluster_id(), control, 0, topic_id)
+    move = PositionMove(position=position, expected=deployment.store.positions().get(position), next_offset=1)
     deployment.store.commit_batch(Batch(positions=[move]))
 
     deployment.settle()
 
     assert desk.evaluator.stats.positions_lost == 1
     assert desk.step(FIRST).returns == {"answer": THIRD}
-    assert deployment.store.positions()[place] == 2
+    assert deployment.store.positions()[position] == 2
 
 
 class Stale:

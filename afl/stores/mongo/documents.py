@@ -138,13 +138,13 @@ def program_annotations(found: Document) -> bytes | None:
     return bytes(annotations) if isinstance(annotations, bytes) else None
 
 
-def position_id(place: Position) -> Values:
+def position_id(position: Position) -> Values:
     """Return a position's id: a document with its fields in this order."""
     return {
-        "cluster_id": key_of(place.cluster_id),
-        "topic": key_of(place.topic),
-        "partition": place.partition,
-        "topic_id": key_of(place.topic_id),
+        "cluster_id": key_of(position.cluster_id),
+        "topic": key_of(position.topic),
+        "partition": position.partition,
+        "topic_id": key_of(position.topic_id),
     }
 
 

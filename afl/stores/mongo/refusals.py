@@ -33,11 +33,12 @@ def refuse(connection: Connection, writes: Writes) -> None:
 
 
 def _refuse_moves(connection: Connection, moves: Sequence[PositionMove]) -> None:
-    places = [place for move in moves for place in (move.position, move.replaces) if place is not None]
-    wanted = [position_id(place) for place in places]
+    positions = [position for move in moves for position in (move.position, move.replaces) if position is not None]
+    wanted = [position_id(position) for position in positions]
     rows = list(connection.collection(POSITIONS).find({"_id": {"$in": wanted}}))
     stored: dict[Position, int | None] = {
-        place: next((row["next_offset"] for row in rows if row["_id"] == position_id(place)), None) for place in places
+        position: next((row["next_offset"] for row in rows if row["_id"] == position_id(position)), None)
+        for position in positions
     }
     moved: dict[Position, int | None] = dict(stored)
     for move in moves:
@@ -45,8 +46,8 @@ def _refuse_moves(connection: Connection, moves: Sequence[PositionMove]) -> None
         if move.replaces is not None and found is None:
             found = moved[move.replaces]
         if found != move.expected or (move.replaces is not None and stored[move.position] is not None):
-            place = move.position
-            raise PositionLost(topic=place.topic, partition=place.partition, expected=move.expected, found=found)
+            position = move.position
+            raise PositionLost(topic=position.topic, partition=position.partition, expected=move.expected, found=found)
         moved[move.position] = move.next_offset
 
 

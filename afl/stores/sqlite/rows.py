@@ -203,14 +203,14 @@ def column_value(value: object) -> object:
     return key_of(value) if isinstance(value, str) else value
 
 
-def _position_key(place: Position) -> tuple[object, ...]:
-    return key_of(place.cluster_id), key_of(place.topic), place.partition, key_of(place.topic_id)
+def _position_key(position: Position) -> tuple[object, ...]:
+    return key_of(position.cluster_id), key_of(position.topic), position.partition, key_of(position.topic_id)
 
 
 def move_position(db: sqlite3.Connection, move: PositionMove) -> None:
     """Advance a position. Raises PositionLost when it is not where the move expects it."""
-    place = move.position
-    key = _position_key(place)
+    position = move.position
+    key = _position_key(position)
     where = "WHERE cluster_id = ? AND topic = ? AND partition = ? AND topic_id = ?"
     if move.replaces is not None:
         went = db.execute(
@@ -229,8 +229,8 @@ def move_position(db: sqlite3.Connection, move: PositionMove) -> None:
         if found is None and move.replaces is not None:
             found = db.execute(query, _position_key(move.replaces)).fetchone()
         raise PositionLost(
-            topic=place.topic,
-            partition=place.partition,
+            topic=position.topic,
+            partition=position.partition,
             expected=move.expected,
             found=None if found is None else found[0],
         )

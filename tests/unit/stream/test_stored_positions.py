@@ -9,7 +9,7 @@ import pytest
 from afl.engine.model.store import Batch, Position, PositionMove
 from afl.stores.memory.store import MemoryStore
 from afl_stream.embedded.transport import EmbeddedAdmin, EmbeddedBroker, EmbeddedTransport
-from afl_stream.evaluator.offsets import Positions
+from afl_stream.evaluator.offsets import StoredOffsets
 from afl_stream.transport import TopicDescription, TopicPartition, UnknownTopic, WrongCluster
 
 TOPIC, PARTITION = "control", TopicPartition("control", 0)
@@ -25,8 +25,8 @@ class Broker:
         self.transport = EmbeddedTransport(self.broker)
         self.store = MemoryStore()
 
-    def positions(self) -> Positions:
-        return Positions(self.store, self.admin, "cluster", goes_on=False)
+    def positions(self) -> StoredOffsets:
+        return StoredOffsets(self.store, self.admin, "cluster", goes_on=False)
 
     def take(self) -> int:
         """Where a new owner begins."""
@@ -74,7 +74,7 @@ def test_a_store_of_another_log_is_refused_with_what_each_is_and_records_are_giv
     admin = EmbeddedAdmin(broker) if is_embedded else AdminOfACluster(broker)
 
     with pytest.raises(WrongCluster) as caught:
-        Positions(store, admin, "here", goes_on=False).check_cluster()
+        StoredOffsets(store, admin, "here", goes_on=False).check_cluster()
 
     told = str(caught.value)
     assert f"the store {store.location()} belongs to {said}" in told
