@@ -10,7 +10,7 @@ import re
 from typing import Final
 
 #: Logged when a topic is recreated while a member of the group reads it: group, topic.
-MADE_ANEW: Final = (
+TOPIC_RECREATED: Final = (
     "group %s: %s was deleted and recreated while it was read; the earlier topic's unhandled records are gone, and "
     "the new one is read from its beginning"
 )

@@ -390,13 +390,13 @@ class Agent:
             return
         if back := self._vanished.look(now_s, self._transport.admin().topic_names):
             with self._changing:
-                self._vanished.take_back(back)
+                self._vanished.mark_found(back)
                 self._started.follow(self._facet_topics.duties(self._vanished.facets_here()))
 
     def _does_without(self, topic: str) -> bool:
         """Note that a topic does not exist any more; return whether other topics are left to read."""
         with self._changing:
-            if not self._vanished.lose(topic):
+            if not self._vanished.mark_missing(topic):
                 return False
             self._started.follow(self._facet_topics.duties(self._vanished.facets_here()))
             return True

@@ -65,7 +65,8 @@ class FacetTopics:
 class VanishedTopics:
     """Topics that were deleted while an agent read them: it continues with its other facets until they exist again.
 
-    `look` asks the broker, so the agent's lock is not held meanwhile; `lose` and `take_back` are called under the lock.
+    `look` asks the broker, so the agent's lock is not held meanwhile; `mark_missing` and `mark_found` are called under
+    the lock.
     """
 
     def __init__(self, topology: Topology) -> None:
@@ -80,7 +81,7 @@ class VanishedTopics:
         asked = self.wanted_facets if facets is None else facets
         return [facet for facet in asked if self._topology.facet(facet) not in self._gone]
 
-    def lose(self, topic: str) -> bool:
+    def mark_missing(self, topic: str) -> bool:
         """Note that a topic does not exist any more; return False, and note nothing, when no other topic is left."""
         gone = self._gone | {topic}
         if all(self._topology.facet(facet) in gone for facet in self.wanted_facets):
@@ -105,7 +106,7 @@ class VanishedTopics:
             log.debug("could not check whether topics exist again: %s", error)
             return frozenset()
 
-    def take_back(self, back: frozenset[str]) -> None:
+    def mark_found(self, back: frozenset[str]) -> None:
         """Note that these topics exist again."""
         self._gone -= back
         log.warning("topics that exist again and are read: %s", ", ".join(sorted(back)))

@@ -13,7 +13,7 @@ from afl_stream.embedded.log import PartitionLog
 from afl_stream.embedded.missing import MissingTopics
 from afl_stream.embedded.offsets import GroupOffsets
 from afl_stream.embedded.position import NotAssigned, Position, take_in_turn, view_of
-from afl_stream.offset_owner import MADE_ANEW
+from afl_stream.offset_owner import TOPIC_RECREATED
 from afl_stream.transport import (
     Assignor,
     BrokerView,
@@ -153,7 +153,7 @@ class EmbeddedConsumer:
         wrote_late = False
         while True:
             if self._group_moved:
-                self._lose_made_anew()
+                self._drop_recreated()
                 self._follow_group()
             with self._broker.lock:
                 self._check_open()
@@ -262,14 +262,14 @@ class EmbeddedConsumer:
         if self._listener is not None and len(lost) < len(partitions):
             self._listener.on_revoked([where for where in partitions if where not in set(lost)])
 
-    def _lose_made_anew(self) -> None:
+    def _drop_recreated(self) -> None:
         """Drop the partitions of topics that were deleted and recreated: their old positions have no meaning."""
         with self._broker.lock:
             lost = sorted(w for w in self._deleted() if self._broker.has_topic(w.topic))
         if not lost or (member := self.member) is None:
             return
         for topic in sorted({where.topic for where in lost}):
-            _log.warning(MADE_ANEW, self.group, topic)
+            _log.warning(TOPIC_RECREATED, self.group, topic)
         self._tell_gone(lost)
         with self._broker.lock:
             self._drop(lost)

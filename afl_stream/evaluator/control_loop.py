@@ -218,7 +218,7 @@ class ControlLoop:
             self._find_way_on([error.partition])
             _log.warning("%s; reading continues at offset %s", error, self._offsets.next_offset(error.partition))
         except UnknownTopic as error:
-            if not self._offsets.is_made_anew(error.topic):
+            if not self._offsets.is_recreated(error.topic):
                 raise
             self._find_way_on(self._offsets.of_topic(error.topic))
         return []

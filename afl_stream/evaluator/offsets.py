@@ -45,7 +45,7 @@ class RecordsLost(StreamError):
         self.partition, self.position, self.fact = partition, position, fact
 
 
-class PositionOutsideLog(RecordsLost):
+class StoredOffsetOutOfRange(RecordsLost):
     """The stored position is out of range: records between it and the log are lost, or this is another log."""
 
     def __init__(self, partition: TopicPartition, position: int, low: int, high: int) -> None:
@@ -57,7 +57,7 @@ class PositionOutsideLog(RecordsLost):
         self.low, self.high = low, high
 
 
-class TopicMadeAnew(RecordsLost):
+class TopicRecreated(RecordsLost):
     """The topic was recreated since the store has read from it."""
 
     def __init__(self, partition: TopicPartition, position: int, earlier_id: str, found_id: str) -> None:
@@ -139,8 +139,8 @@ class StoredOffsets:
         A crash between them leaves it to the next owner. From 2 on, a recreated topic, and records that are deleted
         before they were read, are noticed even if this owner reads nothing.
 
-        Raises TopicMadeAnew, PositionOutsideLog, UnknownTopic, BrokerUnavailable, and PositionLost when another owner
-        was faster.
+        Raises TopicRecreated, StoredOffsetOutOfRange, UnknownTopic, BrokerUnavailable, and PositionLost when another
+        owner was faster.
         """
         topics = self._admin.topics({partition.topic for partition in partitions})
         stored = self._store.positions()
@@ -177,7 +177,7 @@ class StoredOffsets:
         if position in known:
             before = position
         elif earlier is not None:
-            self._report(TopicMadeAnew(partition, known[earlier], earlier.topic_id, position.topic_id), bounds)
+            self._report(TopicRecreated(partition, known[earlier], earlier.topic_id, position.topic_id), bounds)
             return PositionMove(position=position, expected=known[earlier], next_offset=bounds.low, replaces=earlier)
         elif unknown in known:
             before = unknown
@@ -186,7 +186,7 @@ class StoredOffsets:
             return PositionMove(position=position, expected=None, next_offset=bounds.low)
         next_offset = known[before]
         if not bounds.low <= next_offset <= bounds.high:
-            self._report(PositionOutsideLog(partition, next_offset, bounds.low, bounds.high), bounds)
+            self._report(StoredOffsetOutOfRange(partition, next_offset, bounds.low, bounds.high), bounds)
             next_offset = bounds.low
         replaces = None if before == position else before
         return PositionMove(position=position, expected=known[before], next_offset=next_offset, replaces=replaces)
@@ -236,7 +236,7 @@ class StoredOffsets:
         """Return the offset of the next record to handle; None: the partition is not ours."""
         return self._next.get(partition)
 
-    def is_made_anew(self, topic: str) -> bool:
+    def is_recreated(self, topic: str) -> bool:
         """Return whether the topic was recreated since this reader began, or may have been."""
         found = self._admin.topics([topic]).get(topic)
         if found is None or not found.topic_id:

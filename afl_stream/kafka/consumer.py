@@ -74,7 +74,7 @@ class KafkaConsumer:
         #: Those of them that the listener already has, and must be called for when they go.
         self._known_to_listener: set[TopicPartition] = set()
         #: Positions out of range, until a seek.
-        self._outside: dict[TopicPartition, int] = {}
+        self._out_of_range: dict[TopicPartition, int] = {}
         self._due: deque[Exception] = deque()
         self._failure: BaseException | None = None
         self._revoked: set[TopicPartition] = set()
@@ -133,7 +133,7 @@ class KafkaConsumer:
     def assign(self, positions: Mapping[TopicPartition, int | Start]) -> None:
         """Assign; see the port. Raises TransportError for a member of a group."""
         self._check_outside_groups()
-        self._outside.clear()
+        self._out_of_range.clear()
         self._partitions.begin_all(offsets_of(positions))
         self._assigned = set(positions)
 
@@ -173,27 +173,27 @@ class KafkaConsumer:
         if self._is_member:
             self._offsets.commit_again()
             if (news := self._topic_ids.look(self._topics)) is not None:
-                self._lose(news.made_anew)
+                self._drop_recreated(news.recreated)
                 for topic in sorted(news.gone):
                     self._tell_unknown(topic)
         if self._unwelcome:
             self._welcome_again()
         if self._due:
             raise self._due.popleft()
-        if self._outside:
-            self._lose(self._offsets.others(self._outside).made_anew)
-        if self._outside and not self._outside.keys() <= self._partitions.paused:
+        if self._out_of_range:
+            self._drop_recreated(self._offsets.others(self._out_of_range).recreated)
+        if self._out_of_range and not self._out_of_range.keys() <= self._partitions.paused:
             # Stay in the group, but read nothing else before the owner has decided.
             self._stay_in_group()
-            self._tell_outside()
+            self._raise_out_of_range()
         records = self._sort(self._gather(max_records, timeout_s))
         if records:
             return records
         self._raise_failure()
         if self._due:
             raise self._due.popleft()
-        if self._outside:
-            self._tell_outside()
+        if self._out_of_range:
+            self._raise_out_of_range()
         self._connection.check()
         if self._connection.fatal is not None:
             raise self._connection.fatal
@@ -250,7 +250,7 @@ class KafkaConsumer:
             where = TopicPartition(topic, -1 if number is None else number)
             if where in self._assigned:
                 offset = message.offset()
-                self._outside[where] = -1 if offset is None else offset
+                self._out_of_range[where] = -1 if offset is None else offset
                 self._topic_ids.soon()
             return
         if error.code() == KafkaError._FATAL or error.fatal():
@@ -262,9 +262,9 @@ class KafkaConsumer:
         else:
             self._due.append(found)
 
-    def _tell_outside(self) -> None:
+    def _raise_out_of_range(self) -> None:
         """Raise OffsetOutOfRange, or the error that hides the log's bounds, so that none are guessed."""
-        for where, offset in self._outside.items():
+        for where, offset in self._out_of_range.items():
             if where not in self._partitions.paused:
                 raise OffsetOutOfRange(where, offset, self.watermarks(where))
 
@@ -339,20 +339,20 @@ class KafkaConsumer:
         self._unwelcome.clear()
         self._accept({where: starts[where] for where in waiting})
 
-    def _lose(self, made_anew: frozenset[str]) -> None:
+    def _drop_recreated(self, recreated: frozenset[str]) -> None:
         """Drop recreated topics: the positions in the old ones have no meaning."""
-        gone = [where for where in sorted(self._assigned) if where.topic in made_anew]
+        gone = [where for where in sorted(self._assigned) if where.topic in recreated]
         if not gone:
             return
         self._partitions.pause(gone)
-        self._offsets.made_anew(gone)
+        self._offsets.note_recreated(gone)
         self._tell_gone(gone, None if self._listener is None else self._listener.on_lost)
         self._unwelcome.extend(gone)
 
     def _on_revoke(self, client: Client, places: list[Place]) -> None:
         # Of a topic that is another one by now nothing may be committed any more.
         found = self._offsets.others(TopicPartition(place.topic, place.partition) for place in places)
-        others = found.made_anew | found.gone
+        others = found.recreated | found.gone
         if others:
             self._on_lost(client, [place for place in places if place.topic in others])
         kept = [place for place in places if place.topic not in others]
@@ -382,7 +382,7 @@ class KafkaConsumer:
         self._offsets.forget(gone)
         self._partitions.forget(gone)
         for where in gone:
-            self._outside.pop(where, None)
+            self._out_of_range.pop(where, None)
 
     # Positions
 
@@ -391,7 +391,7 @@ class KafkaConsumer:
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
         self._move(partition, offset)
-        self._outside.pop(partition, None)
+        self._out_of_range.pop(partition, None)
 
     def _move(self, partition: TopicPartition, offset: int) -> None:
         try:
@@ -427,7 +427,7 @@ class KafkaConsumer:
         return self._partitions.position(partition)
 
     def view(self) -> BrokerView:
-        silent = {*self._partitions.paused, *self._outside, *self._unwelcome}
+        silent = {*self._partitions.paused, *self._out_of_range, *self._unwelcome}
         return self._view.look(self._assigned, silent, self._topics())
 
     def _error(self, error: KafkaError, topic: str | None = None) -> Exception:

@@ -20,7 +20,7 @@ class Decision(Enum):
     FENCED = "the member joins its group again"
     #: This client will never work again: a new one replaces it, and what it held is sent again.
     RECREATE = "the client is replaced by another one"
-    #: A position outside the log, or on a log that was cut.
+    #: An offset out of range, or on a log that was cut.
     OUT_OF_RANGE = "reported with the lost range; lost_records decides"
     UNKNOWN_TOPIC = "reported with the command that creates the topic"
     #: The record is at fault, and nothing else is held up by it.

@@ -17,7 +17,7 @@ from afl.core.text.warning_limits import LimitedLog
 from afl_stream.kafka.errors import FENCED, Connection, error_of, transport_error
 from afl_stream.kafka.topic_ids import TopicIds, TopicNews
 from afl_stream.kafka.waits import LONGEST_CALL_S
-from afl_stream.offset_owner import MADE_ANEW, with_topic, without_topic
+from afl_stream.offset_owner import TOPIC_RECREATED, with_topic, without_topic
 from afl_stream.transport import (
     BrokerUnavailable,
     CommittedOffset,
@@ -121,10 +121,10 @@ class GroupOffsets:
             self._last.pop(where, None)
             self._refused.pop(where, None)
 
-    def made_anew(self, partitions: Sequence[TopicPartition]) -> None:
+    def note_recreated(self, partitions: Sequence[TopicPartition]) -> None:
         """Log that their topic was recreated: nothing is committed for the new one yet."""
         for topic in sorted({where.topic for where in partitions}):
-            _log.warning(MADE_ANEW, self._group, topic)
+            _log.warning(TOPIC_RECREATED, self._group, topic)
         self._of_another_topic.update(partitions)
 
     def commit(self, offsets: Mapping[TopicPartition, CommittedOffset], *, wait: bool) -> None:

@@ -38,7 +38,7 @@ AskIds = Callable[[Sequence[str]], Mapping[str, "Future[Any]"]]
 class TopicNews(NamedTuple):
     """Topics that were recreated under the same name, and topics that do not exist."""
 
-    made_anew: frozenset[str]
+    recreated: frozenset[str]
     gone: frozenset[str]
 
 

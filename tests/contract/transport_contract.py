@@ -596,7 +596,7 @@ class TransportContract:
             with pytest.raises(TransportError, match="is given its partitions"):
                 call()
 
-    def test_a_position_outside_the_log_is_an_error_until_a_seek(self, transport: Transport) -> None:
+    def test_an_offset_out_of_range_is_an_error_until_a_seek(self, transport: Transport) -> None:
         topic = make_topic(transport)
         where = TopicPartition(topic, 0)
         write(transport, topic, b"0", b"1", b"2")
@@ -683,7 +683,7 @@ class TransportContract:
 
         assert [(record.offset, record.value) for record in reader.records] == [(0, b"new")]
 
-    def made_anew(self, transport: Transport, group: str) -> tuple[str, Reader]:
+    def recreated(self, transport: Transport, group: str) -> tuple[str, Reader]:
         """Return a topic of which a member has read two records, and that was recreated since, with three."""
         topic = make_topic(transport)
         write(transport, topic, b"old", b"old")
@@ -695,11 +695,11 @@ class TransportContract:
         return topic, reader
 
     @pytest.mark.parametrize("wait", [True, False])
-    def test_what_is_committed_for_a_topic_that_was_made_anew_does_not_count(
+    def test_what_is_committed_for_a_topic_that_was_recreated_does_not_count(
         self, transport: Transport, wait: bool
     ) -> None:
         group = unique("group")
-        topic, reader = self.made_anew(transport, group)
+        topic, reader = self.recreated(transport, group)
         with suppress(TransportError):
             reader.consumer.commit({TopicPartition(topic, 0): CommittedOffset(offset=2, metadata="m")}, wait=wait)
         reader.consumer.close()
@@ -710,15 +710,15 @@ class TransportContract:
         assert following.records[0].offset == 0
         assert following.consumer.committed([TopicPartition(topic, 0)]) == {}
 
-    def test_a_member_that_leaves_has_lost_a_topic_that_was_made_anew(self, transport: Transport) -> None:
-        topic, reader = self.made_anew(transport, unique("group"))
+    def test_a_member_that_leaves_has_lost_a_topic_that_was_recreated(self, transport: Transport) -> None:
+        topic, reader = self.recreated(transport, unique("group"))
 
         reader.consumer.close()
 
         assert reader.events == [("assigned", TopicPartition(topic, 0)), ("lost", TopicPartition(topic, 0))]
 
-    def test_a_member_reads_a_topic_that_was_made_anew_from_its_beginning(self, transport: Transport) -> None:
-        topic, reader = self.made_anew(transport, unique("group"))
+    def test_a_member_reads_a_topic_that_was_recreated_from_its_beginning(self, transport: Transport) -> None:
+        topic, reader = self.recreated(transport, unique("group"))
 
         def has_read_all() -> bool:
             # It may have been seen while it was gone.

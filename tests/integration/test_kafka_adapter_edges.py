@@ -167,7 +167,7 @@ def test_a_seek_holds_whether_the_partition_is_paused_before_or_after_it(
     assert member.offsets == {0: [3, 4, 5, 6, 7, 8, 9], 1: [6, 7, 8, 9]}
 
 
-def test_a_position_outside_a_log_whose_bounds_nobody_tells_is_not_told_with_guessed_ones(
+def test_an_offset_out_of_range_of_a_log_whose_bounds_nobody_tells_is_not_told_with_guessed_ones(
     kafka_bootstrap: str, open_transport: OpenTransport
 ) -> None:
     """Whoever goes on at the log's beginning must not be sent to its end."""
@@ -228,7 +228,7 @@ def test_partitions_that_a_listener_could_not_take_stay_silent_and_are_offered_a
 
 
 @membership
-def test_a_topic_that_is_made_anew_while_it_is_read_is_read_from_its_beginning(
+def test_a_topic_that_is_recreated_while_it_is_read_is_read_from_its_beginning(
     kafka_bootstrap: str, open_transport: OpenTransport, protocol: str, assignor: Assignor
 ) -> None:
     transport = open_transport(kafka_bootstrap, protocol)

@@ -24,7 +24,7 @@ def publish(deployment: Deployment, numbers: range) -> None:
     deployment.flush()
 
 
-def make_anew(deployment: Deployment) -> None:
+def recreate(deployment: Deployment) -> None:
     topic, admin = deployment.topology.facet(PRICE), deployment.transport.admin()
     admin.delete_topic(topic)
     admin.create_topic(topic, partitions=1)
@@ -52,7 +52,7 @@ def with_all_committed(deployment: Deployment) -> Party:
 @pytest.mark.long
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 @pytest.mark.parametrize("agent_is", ["running", "stopping", "away"])
-def test_no_record_is_skipped_of_a_topic_that_was_made_anew_while_its_agent(
+def test_no_record_is_skipped_of_a_topic_that_was_recreated_while_its_agent(
     deployments: Deployments, agent_is: str, protocol: str
 ) -> None:
     deployment = deployments(SHOP, protocol=protocol, settings={"AFL_TOPICS_EVENT_PARTITIONS": "1"})
@@ -60,13 +60,13 @@ def test_no_record_is_skipped_of_a_topic_that_was_made_anew_while_its_agent(
 
     if agent_is == "away":
         agent.stop()
-        make_anew(deployment)
+        recreate(deployment)
     elif agent_is == "stopping":
-        make_anew(deployment)
+        recreate(deployment)
         agent.send(signal.SIGTERM)
         agent.exit_code()
     else:
-        make_anew(deployment)
+        recreate(deployment)
     publish(deployment, LATER)
     if agent_is == "running":
         # It goes on, unless it saw the topic while it was gone: that ends an agent, and another one takes its place.

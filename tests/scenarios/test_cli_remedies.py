@@ -51,7 +51,7 @@ def test_a_settings_file_that_is_no_toml_is_told_in_the_readers_words(command_li
     assert "settings.toml is not a readable TOML file: Expected ']' at the end of a table declaration" in called.err
 
 
-def test_a_log_that_was_made_anew_beside_its_store_is_told_as_that(command_line: CommandLine) -> None:
+def test_a_log_that_was_recreated_beside_its_store_is_told_as_that(command_line: CommandLine) -> None:
     command_line("dev", command_line.program, "--input", 'hosts=["a"]', "--id", "w1")
     (command_line.data_dir / "log.sqlite3").unlink()
     command_line("topics", "apply", command_line.program)

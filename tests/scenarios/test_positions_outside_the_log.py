@@ -9,7 +9,7 @@ import pytest
 from afl.engine.model.store import COMPLETED, Batch, Position, PositionMove
 from afl_stream.embedded.faults import no_probe
 from afl_stream.embedded.transport import EmbeddedConsumer, EmbeddedTransport, Faults
-from afl_stream.evaluator.offsets import PositionOutsideLog, RecordsLost, TopicMadeAnew
+from afl_stream.evaluator.offsets import RecordsLost, StoredOffsetOutOfRange, TopicRecreated
 from afl_stream.evaluator.service import EvaluatorService
 from afl_stream.settings.config import EvaluatorSettings
 from afl_stream.transport import (
@@ -90,7 +90,7 @@ def test_a_topic_made_again_while_the_evaluator_was_away_is_refused(desk: Desk) 
     desk.evaluator = deployment.evaluator()
     refusal = refusal_of(desk)
 
-    assert isinstance(refusal, TopicMadeAnew)
+    assert isinstance(refusal, TopicRecreated)
     assert (refusal.partition, refusal.position) == (TopicPartition(control, 0), 2)
     assert "deleted and recreated" in str(refusal)
     assert "has read up to 2" in str(refusal)
@@ -109,7 +109,7 @@ def test_a_topic_made_again_whose_log_holds_the_old_position_is_refused_all_the_
 
     desk.evaluator = deployment.evaluator()
 
-    assert isinstance(refusal_of(desk), TopicMadeAnew)
+    assert isinstance(refusal_of(desk), TopicRecreated)
     assert deployment.dead_letters(control) == []
 
 
@@ -122,7 +122,7 @@ def test_a_topic_made_again_of_which_nothing_was_read_yet_is_refused(desk: Desk)
 
     desk.evaluator = deployment.evaluator()
 
-    assert isinstance(refusal_of(desk), TopicMadeAnew)
+    assert isinstance(refusal_of(desk), TopicRecreated)
 
 
 def test_a_topic_made_again_under_a_running_evaluator_is_refused(desk: Desk) -> None:
@@ -149,10 +149,10 @@ def test_a_reader_that_is_told_of_an_unknown_topic_finds_that_it_was_made_again(
     interruptions.happens_at("poll.before_deliver", lambda: recreate(deployment, control))
     interruptions.fail_at("poll.before_deliver", error=UnknownTopic(control))
 
-    with pytest.raises(TopicMadeAnew):
+    with pytest.raises(TopicRecreated):
         desk.evaluator.turn()
 
-    assert isinstance(refusal_of(desk), TopicMadeAnew)
+    assert isinstance(refusal_of(desk), TopicRecreated)
     assert deployment.dead_letters(control) == []
 
 
@@ -172,7 +172,7 @@ def test_records_that_retention_took_before_they_were_read_are_reported(desk: De
         desk.evaluator = deployment.evaluator()
     refusal = refusal_of(desk)
 
-    assert isinstance(refusal, PositionOutsideLog)
+    assert isinstance(refusal, StoredOffsetOutOfRange)
     assert (refusal.partition, refusal.position, refusal.low) == (control, 1, 3)
     assert "records 1 to 2 are gone" in str(refusal)
     assert desk.step(SECOND).returns == {}

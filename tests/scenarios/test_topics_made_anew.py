@@ -28,7 +28,7 @@ def turns(agent: TestAgent, count: int = 5) -> None:
         agent.run_once(0.01)
 
 
-def make_anew(deployment: Deployment) -> None:
+def recreate(deployment: Deployment) -> None:
     topic = deployment.topology.facet(PAY)
     deployment.admin.delete_topic(topic)
     deployment.admin.create_topic(topic, partitions=1)
@@ -47,7 +47,7 @@ def steps(*numbers: int) -> set[str]:
 
 
 @pytest.mark.parametrize("agent_is", ["running", "stopping", "away", "dead"])
-def test_no_record_is_skipped_of_a_topic_that_was_made_anew_while_its_agent(agent_is: str) -> None:
+def test_no_record_is_skipped_of_a_topic_that_was_recreated_while_its_agent(agent_is: str) -> None:
     deployment = Deployment()
     publish(deployment, EARLIER)
     agent = working(deployment)
@@ -57,7 +57,7 @@ def test_no_record_is_skipped_of_a_topic_that_was_made_anew_while_its_agent(agen
         assert agent.close() == 0
     elif agent_is == "dead":
         agent.kill()
-    make_anew(deployment)
+    recreate(deployment)
     publish(deployment, LATER)
     if agent_is == "stopping":
         assert agent.close() == 0
@@ -76,7 +76,7 @@ def test_what_was_finished_above_the_offset_in_the_earlier_topic_is_handled_in_t
     dying = working(deployment, 1)
     with pytest.raises(Crash):
         turns(dying)
-    make_anew(deployment)
+    recreate(deployment)
     publish(deployment, LATER)
     dying.kill()
 
@@ -88,7 +88,7 @@ def test_what_was_finished_above_the_offset_in_the_earlier_topic_is_handled_in_t
     assert agent.counts.skipped == 0
 
 
-def test_what_ran_when_the_topic_was_made_anew_is_answered_and_moves_no_offset_of_the_new_one(
+def test_what_ran_when_the_topic_was_recreated_is_answered_and_moves_no_offset_of_the_new_one(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     deployment = Deployment()
@@ -97,7 +97,7 @@ def test_what_ran_when_the_topic_was_made_anew_is_answered_and_moves_no_offset_o
 
     def handle(payload: dict[str, object]) -> dict[str, object]:
         if payload["n"] == EARLIER[-1]:
-            make_anew(deployment)
+            recreate(deployment)
             publish(deployment, LATER)
         return {"n": payload["n"]}
 

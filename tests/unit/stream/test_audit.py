@@ -277,7 +277,7 @@ def test_records_that_were_gone_before_they_were_read_are_an_error_or_a_line(tmp
     assert [line["offset"] for line in rest] == [3, 4]
 
 
-def test_a_topic_that_was_made_anew_is_not_taken_for_what_was_written_before(tmp_path: Path) -> None:
+def test_a_topic_that_was_recreated_is_not_taken_for_what_was_written_before(tmp_path: Path) -> None:
     deployment, path = Deployment(), tmp_path / "audit.jsonl"
     deployment.publish(event(step=1))
     before_ms = deployment.records(TOPIC)[0].timestamp_ms
@@ -290,7 +290,7 @@ def test_a_topic_that_was_made_anew_is_not_taken_for_what_was_written_before(tmp
     assert [line["step"] for line in audited(deployment, path)] == ["wf-1:1", "wf-2:2"]
 
 
-def test_a_shorter_topic_that_was_made_anew_is_followed_through_a_restart_whatever_its_records_times(
+def test_a_shorter_topic_that_was_recreated_is_followed_through_a_restart_whatever_its_records_times(
     tmp_path: Path,
 ) -> None:
     now_ms = [1_000]

@@ -26,7 +26,7 @@ from afl_stream.errors import (
     TopicNameRefused,
     ValueRefused,
 )
-from afl_stream.evaluator.offsets import PositionOutsideLog, TopicMadeAnew
+from afl_stream.evaluator.offsets import StoredOffsetOutOfRange, TopicRecreated
 from afl_stream.evaluator.runs import ServiceEnded
 from afl_stream.exit_codes import MEANINGS, ExitCode, table
 from afl_stream.programs.definitions import UnknownProgram
@@ -71,10 +71,10 @@ def test_the_numbers_stay_what_scripts_know() -> None:
         (UnknownTopic("t"), 3),
         (BrokerUnavailable("away"), 3),
         (SchemaUnavailable("s", "away"), 3),
-        (PositionOutsideLog(TopicPartition("t", 0), 5, 0, 3), 3),
+        (StoredOffsetOutOfRange(TopicPartition("t", 0), 5, 0, 3), 3),
         (TooFewPartitions("t", 1, 2), 3),
         (PartitionsDiffer({"a": 1, "b": 2}, 2), 3),
-        (TopicMadeAnew(TopicPartition("t", 0), 5, "t1", "t2"), 3),
+        (TopicRecreated(TopicPartition("t", 0), 5, "t1", "t2"), 3),
         (PermissionError(13, "Permission denied", "audit.jsonl"), 3),
         (NotInTime("the end", 1), 4),
         (KeyError("x"), 70),

@@ -140,7 +140,7 @@ def test_metadata_comes_back_beside_the_topic_and_without_one(metadata: str) -> 
     assert without_topic("afl1 o c0:1") == ("", "afl1 o c0:1")
 
 
-# --- topics made anew -------------------------------------------------------------------------------------------
+# --- recreated topics -------------------------------------------------------------------------------------------
 
 
 class Descriptions:
@@ -166,7 +166,7 @@ def rounds(ids: TopicIds, clock: Clock, topics: Collection[str], *, gone: bool =
     """Return what one question and its answer bring: recreated topics, or topics that are gone."""
     clock.now_s += INTERVAL_S
     news = [found for found in (ids.look(lambda: topics), ids.look(lambda: topics)) if found is not None]
-    return {topic for found in news for topic in (found.gone if gone else found.made_anew)}
+    return {topic for found in news for topic in (found.gone if gone else found.recreated)}
 
 
 def test_a_topic_with_another_id_is_told_once(clock: Clock) -> None:

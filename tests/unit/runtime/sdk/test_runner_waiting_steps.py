@@ -181,7 +181,7 @@ def test_a_step_whose_event_is_on_a_topic_is_its_evaluators(shop: Workshop, cloc
     assert waiting_steps(shop, [])._look_at(row) == 1
 
 
-def test_a_task_that_was_lost_is_made_anew_as_it_was(shop: Workshop, clock: ManualClock) -> None:
+def test_a_task_that_was_lost_is_recreated_as_it_was(shop: Workshop, clock: ManualClock) -> None:
     whole = Workshop(clock=clock)
     whole.start("Buy", order="17")
     shop.evaluator = Evaluator(shop.store, clock=clock, dispatch=Forgetful())
