@@ -11,7 +11,7 @@ from typing import Final
 from afl.core.clock import has_waited
 from afl.core.text.exception_text import exception_traceback
 from afl.engine.model.entities import HandledCount, ServerDefinition, ServerState
-from afl.workers.server_record import Presence
+from afl.workers.server_record import ServerRecord
 
 _log = logging.getLogger(__name__)
 
@@ -20,8 +20,8 @@ MISSED_BEATS: Final = 3
 
 
 @contextmanager
-def present(
-    presence: Presence,
+def registered_server(
+    server_record: ServerRecord,
     names: Callable[[], Sequence[str]] = tuple,
     counts: Callable[[], Iterable[HandledCount]] | None = None,
     trouble: Callable[[], str] = str,
@@ -32,24 +32,24 @@ def present(
     they are asked; without `counts`, `count` was called for each. `trouble` is what keeps it from getting on. Raises
     what the store raises when it is told first.
     """
-    presence.register(names())
-    presence.running()
+    server_record.register(names())
+    server_record.running()
     stopped = threading.Event()
 
     def tell() -> None:
         try:
-            presence.handles(names())
-            presence.troubled(trouble())
+            server_record.handles(names())
+            server_record.troubled(trouble())
             if counts is not None:
-                presence.counted(counts())
+                server_record.counted(counts())
         except Exception as error:  # noqa: BLE001 - a server that cannot say how it does is alive all the same
             told = exception_traceback(error)
-            _log.error("server %s could not find out what to tell of itself\n%s", presence.server_id, told)
+            _log.error("server %s could not find out what to tell of itself\n%s", server_record.server_id, told)
 
     def keep_alive() -> None:
-        while not stopped.wait(presence.heartbeat_interval_s):
+        while not stopped.wait(server_record.heartbeat_interval_s):
             tell()
-            presence.beat()
+            server_record.beat()
 
     keeper = threading.Thread(target=keep_alive, name="afl-heartbeat", daemon=True)
     keeper.start()
@@ -63,7 +63,7 @@ def present(
         stopped.set()
         keeper.join()
         tell()
-        presence.sign_off(failure)
+        server_record.sign_off(failure)
 
 
 def is_stale(server: ServerDefinition, now_ms: int) -> bool:

@@ -10,7 +10,7 @@ from afl.compiled.program import Node
 from afl.engine.clock import Clock, SystemClock
 from afl.evaluation.evaluator import Evaluator
 from afl.stores.public.persistence import EngineStore
-from afl.workers.server_record import Presence
+from afl.workers.server_record import ServerRecord
 from afl.workers.task_loop import LoopSettings, TaskLoop
 from afl.workers.task_work import HandlerSource
 
@@ -50,7 +50,7 @@ class PollingServer:
         self._persistence = persistence
         self._evaluator = evaluator
         self._clock = clock or SystemClock()
-        self._presence = Presence(
+        self._server_record = ServerRecord(
             persistence,
             self._clock,
             service_name=config.service_name,
@@ -73,7 +73,7 @@ class PollingServer:
             persistence,
             evaluator,
             source,
-            self._presence,
+            self._server_record,
             settings,
             clock=self._clock,
             probe=probe,
@@ -84,7 +84,7 @@ class PollingServer:
     @property
     def server_id(self) -> str:
         """The server's id, unique to this instance: the owner of its claims."""
-        return self._presence.server_id
+        return self._server_record.server_id
 
     @property
     def is_running(self) -> bool:

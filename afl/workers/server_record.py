@@ -19,11 +19,11 @@ from afl.stores.public.persistence import TaskStore
 _log = logging.getLogger(__name__)
 
 
-class PresentStore(TaskStore, IdentifiedStore, Protocol):
+class ServerStore(TaskStore, IdentifiedStore, Protocol):
     """A store in which servers are listed."""
 
 
-class Presence:
+class ServerRecord:
     """The record of one server. Any thread may use it; a failed write is repeated with the next heartbeat.
 
     Reading it and counting never wait for the store.
@@ -31,7 +31,7 @@ class Presence:
 
     def __init__(
         self,
-        store: PresentStore,
+        store: ServerStore,
         clock: Clock,
         *,
         service_name: str,
@@ -49,7 +49,7 @@ class Presence:
         self._topics = list(topics)
         self._counts: dict[str, HandledCount] = {}
         #: Whether more than the time of the last heartbeat has changed.
-        self._news = False
+        self._has_changes = False
         self._registered_s: float | None = None
         self._server = ServerDefinition(
             uuid=str(uuid.uuid4()),
@@ -113,7 +113,7 @@ class Presence:
         with self._lock:
             if list(names) != self._server.handlers:
                 self._server = replace(self._server, topics=self._topics or list(names), handlers=list(names))
-                self._news = True
+                self._has_changes = True
 
     def count(self, handler: str, *, handled: bool) -> None:
         """Count a task as handled or not handled; written with the next heartbeat."""
@@ -123,14 +123,14 @@ class Presence:
                 count.handled += 1
             else:
                 count.not_handled += 1
-            self._news = True
+            self._has_changes = True
 
     def counted(self, counts: Iterable[HandledCount]) -> None:
         """Take over the counts of a server that counts for itself; written with the next heartbeat."""
         now = {count.handler: replace(count) for count in counts}
         with self._lock:
             if now != self._counts:
-                self._counts, self._news = now, True
+                self._counts, self._has_changes = now, True
 
     def troubled(self, trouble: str) -> None:
         """Note in words what blocks the server while it lives; empty: nothing. Written with the next heartbeat."""
@@ -138,16 +138,16 @@ class Presence:
         with self._lock:
             if error != self._server.error:
                 self._server = replace(self._server, error=error)
-                self._news = True
+                self._has_changes = True
 
     def beat(self) -> None:
         """Send a heartbeat, with the changes since the last."""
         now_ms = self._clock.now_ms()
         with self._lock:
             self._server = replace(self._server, ping_time=now_ms)
-            has_news = self._news
-        if has_news:
-            self._tell("could not send its heartbeat")
+            has_changes = self._has_changes
+        if has_changes:
+            self._try_save("could not send its heartbeat")
             return
         try:
             self._store.update_server_ping(self._server.uuid, now_ms)
@@ -156,18 +156,18 @@ class Presence:
 
     def leaving(self) -> None:
         """Note that it accepts no new work, and finishes its current work."""
-        self._tell("could not record that it is leaving", state=ServerState.SHUTDOWN)
+        self._try_save("could not record that it is leaving", state=ServerState.SHUTDOWN)
 
     def sign_off(self, error: BaseException | None = None) -> None:
         """Sign off: SHUTDOWN, or ERROR with the cause of the end."""
         now_ms = self._clock.now_ms()
         if error is None:
-            self._tell("could not sign off", state=ServerState.SHUTDOWN, ping_time=now_ms, error=None)
+            self._try_save("could not sign off", state=ServerState.SHUTDOWN, ping_time=now_ms, error=None)
         else:
             told = {"type": exception_class(error), "message": exception_text(error)}
-            self._tell("could not sign off", state=ServerState.ERROR, ping_time=now_ms, error=told)
+            self._try_save("could not sign off", state=ServerState.ERROR, ping_time=now_ms, error=told)
 
-    def _tell(self, failing: str, **fields: object) -> None:
+    def _try_save(self, failing: str, **fields: object) -> None:
         try:
             self._save(**fields)
         except Exception as error:  # noqa: BLE001 - a store that is away must not end the work
@@ -179,12 +179,12 @@ class Presence:
             counts = self.counts()
             with self._lock:
                 server = self._server = replace(self._server, handled=counts, **fields)
-                self._news = False
+                self._has_changes = False
             try:
                 self._store.save_server(server)
             except BaseException:
                 with self._lock:
-                    self._news = True
+                    self._has_changes = True
                 raise
 
 

@@ -30,7 +30,7 @@ from afl.workers.call_threads import Calls, CallsHere, CallThreads
 from afl.workers.lease_watch import LeaseWatch
 from afl.workers.liveness import Pulse
 from afl.workers.misspelt_handlers import MisspeltHandlers
-from afl.workers.server_record import Presence
+from afl.workers.server_record import ServerRecord
 from afl.workers.task_work import HandlerSource, Job, TaskWork
 
 _log = logging.getLogger(__name__)
@@ -81,7 +81,7 @@ class TaskLoop:
         store: EngineStore,
         evaluator: Evaluator,
         source: HandlerSource,
-        presence: Presence,
+        server_record: ServerRecord,
         settings: LoopSettings,
         *,
         clock: Clock | None = None,
@@ -95,10 +95,10 @@ class TaskLoop:
         self._store = store
         self._evaluator = evaluator
         self._source = source
-        self._presence = presence
+        self._server_record = server_record
         self._settings = settings
         self._clock = clock or SystemClock()
-        self._owner = presence.server_id
+        self._owner = server_record.server_id
         self._stopping = threading.Event()
         #: Set when there may be a task to claim, or a free place to run it.
         self._wake = threading.Event()
@@ -128,7 +128,7 @@ class TaskLoop:
             source,
             self._owner,
             resume=self.resume,
-            count=lambda name, handled: presence.count(name, handled=handled),
+            count=lambda name, handled: server_record.count(name, handled=handled),
             stopping=self._stopping,
             probe=probe,
         )
@@ -224,10 +224,10 @@ class TaskLoop:
         keeper = threading.Thread(target=self._keep_alive, args=(keeper_stop,), name="afl-heartbeat", daemon=True)
         failure: BaseException | None = None
         try:
-            self._presence.register(self._source.registered_names())
+            self._server_record.register(self._source.registered_names())
             with self._beside():
                 try:
-                    self._presence.running()
+                    self._server_record.running()
                     _log.info("server %s works on %s", self._owner, _listed(self._source.registered_names()))
                     self.pulse.beat()
                     keeper.start()
@@ -242,7 +242,7 @@ class TaskLoop:
                             break
                         if not self._stopping.is_set():
                             self._wake.wait(self._settings.poll_interval_ms / 1_000)
-                    self._presence.leaving()
+                    self._server_record.leaving()
                 finally:
                     self._stopping.set()
                     self._drain()
@@ -255,7 +255,7 @@ class TaskLoop:
             if keeper.ident is not None:
                 keeper.join()
             threads.close()
-            self._presence.sign_off(failure)
+            self._server_record.sign_off(failure)
             self._running, self._has_run, self._runs_in = False, True, 0
             self._stopping.clear()
 
@@ -276,7 +276,7 @@ class TaskLoop:
         """Claim the tasks that can be done; say whether there may be more work."""
         is_more = False
         try:
-            self._presence.handles(self._source.registered_names())
+            self._server_record.handles(self._source.registered_names())
             self._sweep(sweeps)
             while self.active_count() < self._settings.max_concurrent and not self._stopping.is_set():
                 task = self._claim(self._settings.lease_ms)
@@ -400,7 +400,7 @@ class TaskLoop:
         while not stopped.wait(max(0.0, min(lease_beat_s, next_beat_s - time.monotonic()))):
             self._renew()
             if time.monotonic() >= next_beat_s:
-                self._presence.beat()
+                self._server_record.beat()
                 next_beat_s = time.monotonic() + heartbeat_s
 
     def _renew(self) -> None:

@@ -16,8 +16,8 @@ from afl.engine.clock import SystemClock
 from afl.engine.model.entities import HandledCount
 from afl.engine.operations.unanswered import all_waiting_steps
 from afl.stores.public.persistence import EngineStore
-from afl.workers.heartbeat import present
-from afl.workers.server_record import Presence
+from afl.workers.heartbeat import registered_server
+from afl.workers.server_record import ServerRecord
 from afl_stream.agent.agent import Agent, AgentConfig
 from afl_stream.agent.registry_agent import RegistryAgent
 from afl_stream.agent.resources import LostRecords
@@ -50,10 +50,10 @@ def run_evaluator(invocation: Invocation, *, until_idle: bool) -> ExitCode:
     with (
         open_transport(config) as transport,
         open_store(config, create=True) as store,
-        nullcontext(_server("afl-evaluator", config.evaluator_group, store)) as presence,
+        nullcontext(_server("afl-evaluator", config.evaluator_group, store)) as server_record,
         # Its handlers are the agents', whom the broker sees.
-        present(
-            presence,
+        registered_server(
+            server_record,
             trouble=lambda: "; ".join(reason for service in running for reason in service.health().reasons),
         ),
     ):
@@ -64,7 +64,7 @@ def run_evaluator(invocation: Invocation, *, until_idle: bool) -> ExitCode:
         )
         running.append(service)
         if invocation.new_store:
-            presence.running()  # A copy has another id by now.
+            server_record.running()  # A copy has another id by now.
         terminal.remark(f"evaluator of group {config.evaluator_group}; {_until(until_idle)}")
         terminal.remark(told_store(config))
         idleness = Idleness(config)
@@ -92,9 +92,9 @@ def run_evaluator(invocation: Invocation, *, until_idle: bool) -> ExitCode:
     return ExitCode.OK
 
 
-def _server(service_name: str, group: str, store: EngineStore) -> Presence:
+def _server(service_name: str, group: str, store: EngineStore) -> ServerRecord:
     """Return the record of a service that has a store, for the list of servers."""
-    return Presence(store, SystemClock(), service_name=service_name, server_group=group, server_name="")
+    return ServerRecord(store, SystemClock(), service_name=service_name, server_group=group, server_name="")
 
 
 def _handled_counts(agent: Agent) -> list[HandledCount]:
@@ -131,7 +131,9 @@ def run_agent(
             agent = RegistryAgent(registry, settings, transport, topics=patterns, refresh_interval_s=refresh_s)
             server = _server("afl-agent", group or f"{config.prefix}agent", store)
             opened.enter_context(
-                present(server, agent.registered_names, lambda: _handled_counts(agent), lambda: _trouble(agent))
+                registered_server(
+                    server, agent.registered_names, lambda: _handled_counts(agent), lambda: _trouble(agent)
+                )
             )
         for argument in handlers:
             agent.load_handlers(argument)

@@ -108,8 +108,8 @@ class RunnerService(TakesModules, PollingServer):
 
     def refuse_to_start(self, error: BaseException) -> None:
         """Appear in the list of servers as one that could not start. Raises the store's errors."""
-        self._presence.register([])
-        self._presence.sign_off(error)
+        self._server_record.register([])
+        self._server_record.sign_off(error)
 
     def tasks_at_work(self) -> list[str]:
         """Return the name of each task that is being worked on now."""
@@ -143,16 +143,16 @@ class RunnerService(TakesModules, PollingServer):
 
     def status(self) -> dict[str, object]:
         """Return the document of `/status`: the identity, the state, the work and the counts."""
-        config, presence = self._config, self._presence
+        config, server_record = self._config, self._server_record
         jobs = self._loop.jobs()
         document: dict[str, object] = {
             "server_id": self.server_id,
-            "state": presence.state,
+            "state": server_record.state,
             "running": self.is_running,
-            "uptime_ms": presence.up_ms,
+            "uptime_ms": server_record.up_ms,
             "handled": {
                 count.handler: {"handled": count.handled, "not_handled": count.not_handled}
-                for count in presence.counts()
+                for count in server_record.counts()
             },
             "active_work_items": len(jobs),
             "active": [
