@@ -8,7 +8,7 @@ from collections.abc import Callable
 from afl.core.text.exception_text import exception_line
 
 
-class Pulse:
+class Liveness:
     """The sign of life of one loop. The loop writes it, any thread reads it; no call waits."""
 
     def __init__(self, monotonic_s: Callable[[], float] = time.monotonic) -> None:

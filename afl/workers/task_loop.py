@@ -28,7 +28,7 @@ from afl.evaluation.evaluator import Evaluator
 from afl.stores.public.persistence import EngineStore
 from afl.workers.call_threads import Calls, CallsHere, CallThreads
 from afl.workers.lease_watch import LeaseWatch
-from afl.workers.liveness import Pulse
+from afl.workers.liveness import Liveness
 from afl.workers.misspelt_handlers import MisspeltHandlers
 from afl.workers.server_record import ServerRecord
 from afl.workers.task_work import HandlerSource, Job, TaskWork
@@ -115,7 +115,7 @@ class TaskLoop:
         self._sweeping = threading.Lock()
         self._drained = 0
         #: The time of the loop's last round, for health checks.
-        self.pulse = Pulse()
+        self.liveness = Liveness()
         #: Tries that failed, by task.
         self._tries: OrderedDict[str, int] = OrderedDict()
         self._left_undone = 0
@@ -229,7 +229,7 @@ class TaskLoop:
                 try:
                     self._server_record.running()
                     _log.info("server %s works on %s", self._owner, _listed(self._source.registered_names()))
-                    self.pulse.beat()
+                    self.liveness.beat()
                     keeper.start()
                     # No work beside the tasks may be running when the loop decides that nothing is left.
                     sweeps: Callable[[Callable[[], object]], object] = _at_once if until_idle else threads.submit
@@ -287,11 +287,11 @@ class TaskLoop:
                     self._jobs[task.uuid] = job
                 threads.submit(lambda job=job: self._do(job, threads))  # type: ignore[misc]  # bound now, not later
                 is_more = True
-            self.pulse.beat()
+            self.liveness.beat()
         except _FATAL:
             raise
         except Exception as error:  # noqa: BLE001 - the loop outlives what can pass
-            self.pulse.skipped(error)
+            self.liveness.skipped(error)
             _log.error("server %s could not poll; it tries again\n%s", self._owner, exception_traceback(error))
             is_more = True
         return is_more

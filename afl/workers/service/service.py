@@ -159,8 +159,8 @@ class RunnerService(TakesModules, PollingServer):
                 {"task_id": job.task.uuid, "name": job.task.name, "step_id": job.task.step_id, "for_ms": job.age_ms()}
                 for job in jobs
             ],
-            "silent_ms": int(self._loop.pulse.silent_s() * 1_000),
-            "obstacle": self._loop.pulse.obstacle,
+            "silent_ms": int(self._loop.liveness.silent_s() * 1_000),
+            "obstacle": self._loop.liveness.obstacle,
             "config": {
                 "server_group": config.server_group,
                 "service_name": config.service_name,
@@ -180,14 +180,14 @@ class RunnerService(TakesModules, PollingServer):
 
     def _health(self) -> Answer:
         """Say whether it makes progress: its loop completes rounds, and reaches its store; or it drains."""
-        pulse = self._loop.pulse
+        liveness = self._loop.liveness
         limit_s = max(SILENCE_LIMIT_S, _POLLS_MISSED * self._config.poll_interval_ms / 1_000)
-        silent_s = pulse.silent_s()
+        silent_s = liveness.silent_s()
         if self._loop.is_stopping or silent_s <= limit_s:
             return HTTPStatus.OK, {"ok": True}
         reason = f"no poll has succeeded for {silent_s:.0f} s"
-        if pulse.obstacle is not None:
-            reason += f": {pulse.obstacle}"
+        if liveness.obstacle is not None:
+            reason += f": {liveness.obstacle}"
         return HTTPStatus.SERVICE_UNAVAILABLE, {"ok": False, "reason": reason}
 
     @contextmanager
@@ -195,7 +195,7 @@ class RunnerService(TakesModules, PollingServer):
         if not self._serves_http:
             yield
             return
-        self._loop.pulse.beat()
+        self._loop.liveness.beat()
         config = self._config
         port = self._http.start(config.http_host, config.http_port, config.http_max_port_attempts)
         _log.info("server %s: status at port %d; Ctrl-C drains and ends it", self.server_id, port)

@@ -15,7 +15,7 @@ import pytest
 from afl.engine.errors import StoreUnavailable
 from afl.runtime import RunnerConfig, ToolRegistry
 from afl.stores.memory.store import MemoryStore
-from afl.workers.liveness import Pulse
+from afl.workers.liveness import Liveness
 from afl.workers.service.status_server import MAX_CONNECTIONS, NoPortFree, NoSuchAddress, StatusServer
 from tests.eventually import eventually
 from tests.unit.runtime.sdk.runner_shop import asked, runner_of
@@ -251,8 +251,8 @@ def test_both_are_answered_while_the_store_hangs() -> None:
         store.released.set()
 
 
-class Clockwork(Pulse):
-    """A pulse whose time is set by hand."""
+class Clockwork(Liveness):
+    """A liveness whose time is set by hand."""
 
     def __init__(self) -> None:
         self.now_s = 0.0
@@ -263,12 +263,12 @@ def test_health_turns_bad_when_no_poll_succeeds_and_good_again_when_one_does() -
     store = Hanging()
     shop = Workshop(store)
     runner = runner_of(shop)
-    pulse = runner._loop.pulse = Clockwork()
+    liveness = runner._loop.liveness = Clockwork()
     with started(shop, runner):
         store.is_away = True
-        eventually(lambda: pulse.obstacle is not None)
+        eventually(lambda: liveness.obstacle is not None)
         assert asked(runner.http_port, "/health")[0] == 200
-        pulse.now_s = 31.0
+        liveness.now_s = 31.0
         status, document, _ = asked(runner.http_port, "/health")
         assert status == 503
         assert document["ok"] is False
