@@ -10,7 +10,7 @@ from afl.engine.errors import EvaluationError, InputError, LimitReached, Scripts
 from afl.engine.errors import ReferenceError as UnresolvedReference
 from afl.engine.operations.operation_errors import OperationRefused
 
-UNUSABLE: Final = (
+REFUSALS: Final = (
     EvaluationError,
     InputError,
     LimitReached,

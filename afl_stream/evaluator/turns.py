@@ -9,7 +9,7 @@ from typing import NamedTuple
 from afl.engine.clock import Clock
 from afl.engine.errors import VersionMismatchError
 from afl.engine.execution.scripts import finish_script, offer_again
-from afl_stream.evaluator.refusals import UNUSABLE
+from afl_stream.evaluator.refusals import REFUSALS
 from afl_stream.evaluator.script_turns import EndedScript
 from afl_stream.evaluator.unit_of_work import UnitOfWork
 
@@ -47,7 +47,7 @@ def _take_turn(unit: UnitOfWork, turn: Turn) -> None:
         if execution is not None:
             # The process that had its scripts may be gone.
             offer_again(execution)
-    except (*UNUSABLE, VersionMismatchError) as error:
+    except (*REFUSALS, VersionMismatchError) as error:
         told = "workflow %s is runnable and cannot be continued: %s"
         unit.warnings.error("runnable workflows that cannot be continued", told, turn.workflow_id, error)
 

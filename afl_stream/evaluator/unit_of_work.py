@@ -33,7 +33,7 @@ from afl_stream.evaluator.batch_outputs import SideEffects, record_of
 from afl_stream.evaluator.context import EvaluatorContext
 from afl_stream.evaluator.operator_commands import BatchOfItsOwn, run_again
 from afl_stream.evaluator.outcomes import PARKED, RECORDED, Case, Outcome, judge
-from afl_stream.evaluator.refusals import UNUSABLE
+from afl_stream.evaluator.refusals import REFUSALS
 from afl_stream.transport import Record
 from afl_stream.wire.bounded_texts import kept_failure, kept_name
 from afl_stream.wire.codec import decode_key
@@ -133,7 +133,7 @@ class UnitOfWork:
         except (Unreadable, IdRefused) as error:
             self.effects.dead_letter(record, error)
             return Outcome.UNREADABLE
-        except UNUSABLE as error:
+        except REFUSALS as error:
             self.effects.dead_letter(record, error)
             return Outcome.REJECTED
 
@@ -224,7 +224,7 @@ class UnitOfWork:
             return run_again(self._context, self, command)
         except (BatchOfItsOwn, SchemaUnavailable, NewerFormat, VersionMismatchError):
             raise
-        except (StreamError, *UNUSABLE) as error:
+        except (StreamError, *REFUSALS) as error:
             self._refuse(command, error)
             self.confirm(command.workflow_id)
             # Last: a row that cannot be read makes this raise above, and the record a dead letter there, once.
