@@ -21,7 +21,7 @@ from afl_stream.wire.dead_letters import dead_letter_headers
 from afl_stream.wire.messages import Command, DescribeWorkflow, FailureReason, Lifecycle, StartWorkflow
 
 
-class SideEffects:
+class BatchOutputs:
     """Adds to the batch of one unit of work."""
 
     def __init__(self, context: EvaluatorContext, batch: Batch) -> None:

@@ -49,7 +49,7 @@ def run_again(context: EvaluatorContext, unit: UnitOfWork, command: RunAgain) ->
     if action.command_id is not None and was_done(context.store, workflow_id, action.command_id):
         execution = unit.execution(workflow_id)
         unit.confirm(workflow_id)
-        unit.effects.repeat(command, "" if execution is None else execution.status)
+        unit.outputs.repeat(command, "" if execution is None else execution.status)
         return Outcome.DUPLICATE
     if not unit.open_again(workflow_id, action):
         is_purged = context.store.tombstone(workflow_id) is not None
@@ -58,5 +58,5 @@ def run_again(context: EvaluatorContext, unit: UnitOfWork, command: RunAgain) ->
     # Between earlier and later questions: agents tell the two apart by it.
     at_ms = None if opened is None else opened.now_ms - 1
     milestone, command_id = MILESTONES[action.kind], command.command_id
-    unit.effects.tell(workflow_id, milestone, step_id=action.step_id, at_ms=at_ms, command_id=command_id)
+    unit.outputs.tell(workflow_id, milestone, step_id=action.step_id, at_ms=at_ms, command_id=command_id)
     return Outcome.APPLIED

@@ -234,7 +234,7 @@ class ParkedAnswers:
                 continue
             except Unreadable as unreadable:
                 error = unreadable
-            unit.effects.dead_letter(record, error)
+            unit.outputs.dead_letter(record, error)
             unit.batch.confirms[row.workflow_id] = revisions.get(row.workflow_id, 0)
             unit.batch.unparked.append(row.id)
 

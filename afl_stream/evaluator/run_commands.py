@@ -57,7 +57,7 @@ def start(context: EvaluatorContext, unit: UnitOfWork, command: StartWorkflow, r
     # From here on it is this deployment's: pollers leave all but the answers to its evaluators.
     execution.lane = context.lanes.lane_of(execution.id)
     unit.add(execution)
-    unit.effects.tell(execution.id, "workflow.started", workflow=plan.name, command_id=command.command_id)
+    unit.outputs.tell(execution.id, "workflow.started", workflow=plan.name, command_id=command.command_id)
     unit.evaluate(execution)
     return Outcome.APPLIED
 
@@ -66,11 +66,11 @@ def _repeat_start(unit: UnitOfWork, command: StartWorkflow, run: WorkflowRow | T
     """Answer a start whose run exists, or existed."""
     if isinstance(run, Tombstone):
         if command.command_id is not None:
-            unit.effects.refuse(command, AlreadyPurged(run.workflow_id, run.name, run.status, run.ended_at_ms))
+            unit.outputs.refuse(command, AlreadyPurged(run.workflow_id, run.name, run.status, run.ended_at_ms))
         return
     # Changes of this batch count, and are reported by themselves if they are the run's end.
     has_ended = run.status in ENDED_STATUSES and not unit.is_under_way(run.id)
-    unit.effects.repeat(command, run.status if has_ended else RUNNING, run if has_ended else None)
+    unit.outputs.repeat(command, run.status if has_ended else RUNNING, run if has_ended else None)
 
 
 def cancel(context: EvaluatorContext, unit: UnitOfWork, command: CancelWorkflow) -> Outcome:
@@ -81,14 +81,14 @@ def cancel(context: EvaluatorContext, unit: UnitOfWork, command: CancelWorkflow)
     if isinstance(run, Tombstone) or run.is_ended:
         unit.confirm(command.workflow_id)
         if run.status == CANCELLED:
-            unit.effects.repeat(command, run.status)
+            unit.outputs.repeat(command, run.status)
         elif command.command_id is not None:
-            unit.effects.refuse(command, AlreadyEnded(command.workflow_id, run.status))
+            unit.outputs.refuse(command, AlreadyEnded(command.workflow_id, run.status))
         return Outcome.LATE
     unit.touch(run)
     run.cancel(kept_reason(command.reason))
     if command.command_id is not None:
-        unit.effects.tell(command.workflow_id, APPLIED, command_id=command.command_id)
+        unit.outputs.tell(command.workflow_id, APPLIED, command_id=command.command_id)
     return Outcome.APPLIED
 
 
@@ -99,11 +99,11 @@ def describe(context: EvaluatorContext, unit: UnitOfWork, command: DescribeWorkf
     """
     row = unit.row(command.workflow_id)
     if row is None:
-        unit.effects.refuse(command, NothingToDescribe(command.workflow_id))
+        unit.outputs.refuse(command, NothingToDescribe(command.workflow_id))
         return Outcome.REJECTED
     if row.revision:
-        unit.effects.describe(command, row, waiting_steps(context.store, row.id))
+        unit.outputs.describe(command, row, waiting_steps(context.store, row.id))
     else:
         # Neither it nor its steps are stored yet: none of them has asked an agent.
-        unit.effects.describe(command, row if row.status in ENDED_STATUSES else row._replace(status=RUNNING), ())
+        unit.outputs.describe(command, row if row.status in ENDED_STATUSES else row._replace(status=RUNNING), ())
     return Outcome.APPLIED

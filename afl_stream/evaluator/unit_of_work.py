@@ -29,7 +29,7 @@ from afl_stream.errors import (
 )
 from afl_stream.evaluator import run_commands
 from afl_stream.evaluator.answer_identity import attempt_of_answer, workflow_of_answer
-from afl_stream.evaluator.batch_outputs import SideEffects, record_of
+from afl_stream.evaluator.batch_outputs import BatchOutputs, record_of
 from afl_stream.evaluator.context import EvaluatorContext
 from afl_stream.evaluator.operator_commands import BatchOfItsOwn, run_again
 from afl_stream.evaluator.outcomes import PARKED, RECORDED, Case, Outcome, judge
@@ -76,7 +76,7 @@ class UnitOfWork:
         self.over_budget: list[str] = []
         #: Runnable workflows that had no turn: others took the time for it.
         self.put_off: list[str] = []
-        self.effects = SideEffects(context, self.batch)
+        self.outputs = BatchOutputs(context, self.batch)
         #: Records that were decoded, or why not, by where they stand.
         self._read: dict[tuple[str, int, int], Message | Exception] = {}
         #: Workflows that a record of this batch cancels: they do not continue, whatever comes before it.
@@ -131,10 +131,10 @@ class UnitOfWork:
             # The workflow, not the record, is of another release: that waits for the upgrade, too.
             raise NewerFormat(error.found, error.expected_version, error.remedy) from error
         except (Unreadable, IdRefused) as error:
-            self.effects.dead_letter(record, error)
+            self.outputs.dead_letter(record, error)
             return Outcome.UNREADABLE
         except REFUSALS as error:
-            self.effects.dead_letter(record, error)
+            self.outputs.dead_letter(record, error)
             return Outcome.REJECTED
 
     def _decoded(self, record: Record) -> Message:
@@ -169,21 +169,21 @@ class UnitOfWork:
             assert execution is not None
             self._take_answer(execution, answer)
         elif outcome in PARKED:
-            if not is_parked and not self.effects.park(record, workflow_id, answer.step_id):
+            if not is_parked and not self.outputs.park(record, workflow_id, answer.step_id):
                 outcome = Outcome.SURPLUS
         elif outcome in RECORDED:
-            self.effects.tell(workflow_id, f"answer.{outcome.value}", step_id=answer.step_id)
+            self.outputs.tell(workflow_id, f"answer.{outcome.value}", step_id=answer.step_id)
         elif outcome is Outcome.DUPLICATE and (twice := case.done_twice(kept_name(answer.group))):
             self.doubled.setdefault(*twice)
         elif outcome is Outcome.REFUSED:
-            self.effects.dead_letter(record, AnswerRefused(answer.step_id))
+            self.outputs.dead_letter(record, AnswerRefused(answer.step_id))
         if outcome is not Outcome.APPLIED:
             # A runnable workflow continues, whatever woke it.
             self.go_on(workflow_id)
             self.confirm(workflow_id)
         # Agents name their group, and learn nothing from a reply: only a person waits for one.
         if answer.group is None and not is_parked and (asked := header(record.headers, COMMAND_HEADER)) is not None:
-            self.effects.reply(workflow_id, answer.step_id, outcome, asked)
+            self.outputs.reply(workflow_id, answer.step_id, outcome, asked)
         return outcome
 
     def _case(self, execution: Execution | None, answer: Answer) -> Case:
@@ -228,7 +228,7 @@ class UnitOfWork:
             self._refuse(command, error)
             self.confirm(command.workflow_id)
             # Last: a row that cannot be read makes this raise above, and the record a dead letter there, once.
-            self.effects.dead_letter(record, error)
+            self.outputs.dead_letter(record, error)
             told = "%s of run %s is refused: %s: %s"
             self.warnings.warning(
                 "refused commands", told, type(command).__name__, command.workflow_id, exception_class(error),
@@ -239,7 +239,7 @@ class UnitOfWork:
     def _refuse(self, command: Command, error: Exception) -> None:
         """Answer a command that it is refused, and that its run will not exist unless there is one already."""
         is_no_run = isinstance(command, StartWorkflow) and self.row(command.workflow_id) is None
-        self.effects.refuse(command, error, is_no_run=is_no_run)
+        self.outputs.refuse(command, error, is_no_run=is_no_run)
 
     def open_again(self, workflow_id: str, action: Action) -> bool:
         """Let a stored workflow run again, in a later batch of its own; return False when there is none."""
@@ -312,7 +312,7 @@ class UnitOfWork:
         Without a workflow id, the record's workflow is left as it is stored.
         """
         if record is not None:
-            self.effects.dead_letter(record, error)
+            self.outputs.dead_letter(record, error)
             self.outcomes[Outcome.REJECTED] += 1
             message = self._context.codec.decode(record.value, record.headers, json_allowed=True)
             if isinstance(message, Answer):
@@ -369,7 +369,7 @@ class UnitOfWork:
             if outcome in PARKED:
                 if row.expires_at_ms > self.now_ms:
                     continue
-                self.effects.dead_letter(record, AnswerExpired(row.step_id, (self.now_ms - row.parked_at_ms) // 1000))
+                self.outputs.dead_letter(record, AnswerExpired(row.step_id, (self.now_ms - row.parked_at_ms) // 1000))
             else:
                 self.outcomes[outcome] += 1
             self.batch.unparked.append(row.id)
@@ -385,7 +385,7 @@ class UnitOfWork:
     def keep(self) -> None:
         """Keep the unit's workflows hot: the batch is committed."""
         value_sizes.forget()
-        self.effects.committed()
+        self.outputs.committed()
         for execution in self._executions.values():
             if execution is not None:
                 if execution.trace is not None:

@@ -54,6 +54,6 @@ def give_up(
         context.warnings.error("workflows that cannot be ended", told, workflow_id or "of a record", again)
         unit = UnitOfWork(context)
         if record is not None:
-            unit.effects.dead_letter(record, error)
+            unit.outputs.dead_letter(record, error)
             unit.outcomes[Outcome.REJECTED] += 1
         commit(unit)
