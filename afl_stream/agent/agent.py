@@ -32,7 +32,7 @@ from afl_stream.agent.resources import (
     monotonic_s,
     no_probe,
 )
-from afl_stream.agent.subscriptions import Duty
+from afl_stream.agent.subscriptions import Subscription
 from afl_stream.agent.topics import FacetTopics, VanishedTopics
 from afl_stream.errors import SchemaUnavailable, StreamError
 from afl_stream.exit_codes import ExitCode
@@ -208,13 +208,13 @@ class Agent:
     def _change(self, own: dict[str, Route]) -> None:
         """Use these handlers from now on, and those from elsewhere.
 
-        Changes nothing if it raises what `_duties` raises.
+        Changes nothing if it raises what `_subscriptions` raises.
         """
         routes = self._with_others(own)
-        duties = None if self._memberships is None else self._duties(RouteTable(routes))
+        subscriptions = None if self._memberships is None else self._subscriptions(RouteTable(routes))
         self._own, self._routes.routes = own, routes
-        if self._memberships is not None and duties is not None:
-            self._memberships.follow(duties)
+        if self._memberships is not None and subscriptions is not None:
+            self._memberships.follow(subscriptions)
 
     def _with_others(self, own: dict[str, Route]) -> dict[str, Route]:
         """Return these routes together with those that come from elsewhere."""
@@ -234,7 +234,7 @@ class Agent:
             self._join()
 
     def _join(self) -> None:
-        duties = self._waited_for(self._first_duties)
+        subscriptions = self._waited_for(self._first_subscriptions)
         producer = self._producer = self._transport.producer()
         codec = self._codec
         if codec is None:
@@ -243,7 +243,9 @@ class Agent:
         records = AgentRecords(self._topology, codec, self.config.name)
         self._waited_for(records.announce)
         self._records = records
-        needed = {self._topology.schemas(), self._topology.control()}.union(*(duty.topics for duty in duties))
+        needed = {self._topology.schemas(), self._topology.control()}.union(
+            *(subscription.topics for subscription in subscriptions)
+        )
         admin, bootstrap = self._transport.admin(), self.config.stream.kafka.bootstrap
         self._waited_for(lambda: tell_unsafe_policies(self._topology, admin, needed, bootstrap))
         cancellations = self._cancellations = Cancellations(self._transport, codec, self._topology.lifecycle())
@@ -262,7 +264,7 @@ class Agent:
             does_without=self._does_without,
         )
         self._memberships = Memberships(shared, self._transport, self._routes)
-        self._memberships.follow(duties)
+        self._memberships.follow(subscriptions)
 
     def _waited_for(self, step: Callable[[], T]) -> T:
         timeout_s = self.config.stream.kafka.outage_timeout_s
@@ -355,12 +357,12 @@ class Agent:
     @property
     def groups(self) -> list[str]:
         """The groups that this agent is a member of."""
-        return [member.duty.group for member in self._members]
+        return [member.subscription.group for member in self._members]
 
     @property
     def groups_without_partitions(self) -> list[str]:
         """The groups that have assigned no partitions to this agent. For the thread that calls `turn`."""
-        return [member.duty.group for member in self._members if not member.has_partitions]
+        return [member.subscription.group for member in self._members if not member.has_partitions]
 
     @property
     def has_read_all(self) -> bool:
@@ -391,22 +393,22 @@ class Agent:
         if back := self._vanished.look(now_s, self._transport.admin().topic_names):
             with self._changing:
                 self._vanished.mark_found(back)
-                self._started.follow(self._facet_topics.duties(self._vanished.facets_here()))
+                self._started.follow(self._facet_topics.subscriptions(self._vanished.facets_here()))
 
     def _does_without(self, topic: str) -> bool:
         """Note that a topic does not exist any more; return whether other topics are left to read."""
         with self._changing:
             if not self._vanished.mark_missing(topic):
                 return False
-            self._started.follow(self._facet_topics.duties(self._vanished.facets_here()))
+            self._started.follow(self._facet_topics.subscriptions(self._vanished.facets_here()))
             return True
 
-    def _first_duties(self) -> list[Duty]:
+    def _first_subscriptions(self) -> list[Subscription]:
         if not self._routes.routes:
             raise NoHandlers
-        return self._duties(self._routes)
+        return self._subscriptions(self._routes)
 
-    def _duties(self, routes: RouteTable) -> list[Duty]:
+    def _subscriptions(self, routes: RouteTable) -> list[Subscription]:
         """Return the groups to join, with the facets and topics of each. Every topic that is needed must exist."""
         existing = self._transport.admin().topic_names()
         facets = routes.resolve(self._facet_topics.known_facets(existing))
@@ -419,7 +421,7 @@ class Agent:
         facets = self._vanished.facets_here(carried)
         self._facet_topics.require(existing, facets)
         self._vanished.wanted_facets = tuple(carried)
-        return self._facet_topics.duties(facets)
+        return self._facet_topics.subscriptions(facets)
 
     def _guarded(self, work: Callable[[], int]) -> int:
         """Run `work`. On an error that is not an Exception (SystemExit, for one), abandon the agent and raise it."""

@@ -12,7 +12,7 @@ from afl.core.text.exception_text import exception_line
 from afl_stream.agent.handlers import RouteTable
 from afl_stream.agent.member import BUSY_POLL_S, GroupMember
 from afl_stream.agent.resources import AgentHealth, Shared
-from afl_stream.agent.subscriptions import Duty
+from afl_stream.agent.subscriptions import Subscription
 from afl_stream.transport import Transport
 
 log = logging.getLogger(__name__)
@@ -76,13 +76,13 @@ class Memberships:
 
     # Subscriptions
 
-    def follow(self, duties: Iterable[Duty]) -> None:
+    def follow(self, subscriptions: Iterable[Subscription]) -> None:
         """Join, change and leave groups as these subscriptions say.
 
         A group without a subscription is left when its running handlers have ended and their answers are committed; no
         new handler starts for it. Raises what the transport raises.
         """
-        wanted = {duty.group: duty for duty in duties}
+        wanted = {subscription.group: subscription for subscription in subscriptions}
         with self._lock:
             if self._shared.conduct.is_stopping:
                 return
@@ -91,16 +91,16 @@ class Memberships:
                     wanted.pop(group, None)
                 else:
                     del self._members[group]
-            new = [self._member(duty) for duty in wanted.values()]
+            new = [self._member(subscription) for subscription in wanted.values()]
             for member in new:
                 member.join()
-                self._members[member.duty.group] = member
+                self._members[member.subscription.group] = member
                 if self._is_running:
                     self._start(member)
 
-    def _member(self, duty: Duty) -> GroupMember:
-        consumer = self._transport.consumer(duty.group, client_id=self._shared.config.name)
-        return GroupMember(self._shared, consumer, duty, self._routes)
+    def _member(self, subscription: Subscription) -> GroupMember:
+        consumer = self._transport.consumer(subscription.group, client_id=self._shared.config.name)
+        return GroupMember(self._shared, consumer, subscription, self._routes)
 
     # In the caller's thread
 
@@ -157,7 +157,7 @@ class Memberships:
             return list(self._threads.values())
 
     def _start(self, member: GroupMember) -> None:
-        name = f"agent-{member.duty.group}"
+        name = f"agent-{member.subscription.group}"
         for left in [left for left in self._threads if left.has_left]:
             del self._threads[left]
         thread = self._threads[member] = Thread(target=self._serve, args=(member,), name=name, daemon=True)
@@ -170,7 +170,7 @@ class Memberships:
             while not conduct.is_stopping and not member.has_left:
                 member.turn(self._shared.config.poll_timeout_s)
         except Exception as error:  # noqa: BLE001 - the agent ends in good order, and `run` raises it
-            log.error("group %s: %s", member.duty.group, exception_line(error))
+            log.error("group %s: %s", member.subscription.group, exception_line(error))
             conduct.fail(error)
         except BaseException as error:  # noqa: BLE001 - the same, but in no order at all
             conduct.die(error)

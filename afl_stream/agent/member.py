@@ -14,7 +14,7 @@ from afl_stream.agent.decoding import open_first
 from afl_stream.agent.handlers import RouteTable
 from afl_stream.agent.partitions import FIRST_BACKOFF_S, HeldPartitions
 from afl_stream.agent.resources import Shared
-from afl_stream.agent.subscriptions import Attendance, Duty
+from afl_stream.agent.subscriptions import Subscription, SubscriptionChange
 from afl_stream.agent.work import PartitionWork, Work, WorkLot
 from afl_stream.errors import Unreadable
 from afl_stream.transport import Consumer, Record, TopicPartition
@@ -53,13 +53,13 @@ class GroupMember:
     batch.
     """
 
-    def __init__(self, shared: Shared, consumer: Consumer, duty: Duty, routes: RouteTable) -> None:
+    def __init__(self, shared: Shared, consumer: Consumer, subscription: Subscription, routes: RouteTable) -> None:
         self._shared = shared
         self._routes = routes
         self._skips_cancelled = shared.config.stream.agent.skip_cancelled
-        self._answering = Answering(shared, duty.group)
-        self._held = HeldPartitions(shared, consumer, duty.group, self._before_revoke, self._on_drop)
-        self._attendance = Attendance(duty, self._held, shared, self._answering.wake.set)
+        self._answering = Answering(shared, subscription.group)
+        self._held = HeldPartitions(shared, consumer, subscription.group, self._before_revoke, self._on_drop)
+        self._subscribed = SubscriptionChange(subscription, self._held, shared, self._answering.wake.set)
         #: Work by step, the one whose turn it is first: that one is ready, in flight, or about to start.
         self._steps: dict[str, deque[Work]] = {}
         self._queued = 0
@@ -72,22 +72,22 @@ class GroupMember:
         shared.pool.on_free(self._answering.wake.set)
 
     @property
-    def duty(self) -> Duty:
+    def subscription(self) -> Subscription:
         """The subscription of this member now."""
-        return self._attendance.duty
+        return self._subscribed.subscription
 
     @property
     def has_left(self) -> bool:
         """Whether it has left the group. It does not come back."""
-        return self._attendance.has_left
+        return self._subscribed.has_left
 
     def join(self) -> None:
         """Join the group."""
-        self._attendance.begin()
+        self._subscribed.join()
 
-    def change(self, duty: Duty | None) -> bool:
+    def change(self, subscription: Subscription | None) -> bool:
         """Let the member change its subscription, or leave, in its next turns. Any thread may. False: it has left."""
-        return self._attendance.change(duty)
+        return self._subscribed.change(subscription)
 
     def turn(self, timeout_s: float, *, reading: bool = True, starting: bool = True) -> int:
         """Do all that can be done now; wait for reports up to `timeout_s`. Returns how many records were read.
@@ -96,7 +96,7 @@ class GroupMember:
         """
         shared = self._shared
         shared.conduct.check()
-        if self._attendance.is_changing and self._follow():
+        if self._subscribed.is_changing and self._follow():
             return 0
         self._advance(starting)
         count = self._read(timeout_s, reading)
@@ -162,12 +162,12 @@ class GroupMember:
         """Return what is wrong, in words, and the lag. Any thread may call this."""
         return self._held.health(len(self._in_flight))
 
-    # Another duty
+    # Another subscription
 
     def _follow(self) -> bool:
         """Change the subscription as far as that is possible now, and return whether the group was left."""
         self._settle()
-        self._attendance.follow({work.record.topic for work in self._in_flight}, self._commit_topics)
+        self._subscribed.follow({work.record.topic for work in self._in_flight}, self._commit_topics)
         if self.has_left:
             self._shared.pool.not_on_free(self._answering.wake.set)
         return self.has_left
@@ -230,7 +230,7 @@ class GroupMember:
         """Decode and queue the records of the partition within its window, up to the first record that must wait."""
         if partition.halted is not None or partition.retry_at_s > self._shared.clock_s():
             return
-        if self._attendance.is_leaving(partition.where.topic):
+        if self._subscribed.is_leaving(partition.where.topic):
             return
         progress = partition.progress
         while partition.unopened and progress.has_room_for(partition.unopened[0].offset):
@@ -312,10 +312,10 @@ class GroupMember:
         """
         event = work.event
         assert event is not None
-        if self._attendance.is_leaving(work.record.topic):
+        if self._subscribed.is_leaving(work.record.topic):
             return False
         work.route = self._routes.find(event.event_type)
-        return work.route is not None or event.event_type not in self.duty.facets
+        return work.route is not None or event.event_type not in self.subscription.facets
 
     def _ends_unstarted(self, work: Work, crashes: int) -> bool:
         """Answer or skip events that must not run: of cancelled runs, foreign facets, or killers of processes."""
@@ -325,8 +325,8 @@ class GroupMember:
             self._shared.counters.add("cancelled")
             self._finish(work)
             return True
-        if event.event_type not in self.duty.facets:
-            if self.duty.topics.get(work.record.topic, False):
+        if event.event_type not in self.subscription.facets:
+            if self.subscription.topics.get(work.record.topic, False):
                 self._shared.counters.add("skipped")
                 self._finish(work)
             else:
@@ -407,7 +407,7 @@ class GroupMember:
         elif news.after is After.SEND_AGAIN:
             self._shared.counters.add("resent")
             refused = "an answer of group %s was not acknowledged: %s"
-            self._warnings.warning("answers that were not acknowledged", refused, self.duty.group, news.error)
+            self._warnings.warning("answers that were not acknowledged", refused, self.subscription.group, news.error)
             self._to_send.append((self._shared.clock_s() + FIRST_BACKOFF_S, work))
         elif news.after is After.SEND_NEXT and len(work.outgoing) > 1:
             work.outgoing.popleft()

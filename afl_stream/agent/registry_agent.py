@@ -15,7 +15,7 @@ from afl_stream.agent.agent import Agent
 from afl_stream.agent.handler_modules import HandlerRegistration
 from afl_stream.agent.handlers import Route, RouteTable, loaded_route
 from afl_stream.agent.resources import AgentConfig, Clock, monotonic_s, no_probe
-from afl_stream.agent.subscriptions import Duty
+from afl_stream.agent.subscriptions import Subscription
 from afl_stream.agent.topics import TOPICS_AGE_S
 from afl_stream.errors import StreamError
 from afl_stream.topics.declared import Topology
@@ -105,11 +105,11 @@ class RegistryAgent(Agent):
 
     # Following
 
-    def _first_duties(self) -> list[Duty]:
+    def _first_subscriptions(self) -> list[Subscription]:
         """Read the registry, which may still be empty."""
         self._read_registry()
         self._change(self._own)
-        return self._duties(self._routes)
+        return self._subscriptions(self._routes)
 
     def _does_without(self, topic: str) -> bool:
         """Leave a facet whose topic was deleted, or is not yet known to a broker; it waits until the topic exists."""
@@ -164,7 +164,7 @@ class RegistryAgent(Agent):
     def _with_others(self, own: dict[str, Route]) -> dict[str, Route]:
         return {**own, **{name: route for name, (_, route) in self._registered.items()}}
 
-    def _duties(self, routes: RouteTable) -> list[Duty]:
+    def _subscriptions(self, routes: RouteTable) -> list[Subscription]:
         """Return the groups to join: for facets that have a topic and a handler that loads."""
         wanted, waiting = self._facets(routes)
         # More facets of a short name may come at any time.
@@ -177,7 +177,7 @@ class RegistryAgent(Agent):
             wanted, waiting = self._facets(routes)
         self._without_topic = tuple(waiting)
         self._tell(wanted, routes)
-        return self._facet_topics.duties(wanted)
+        return self._facet_topics.subscriptions(wanted)
 
     def _facets(self, routes: RouteTable) -> tuple[list[str], list[str]]:
         """Return the facets to handle, and the names that wait for a topic."""

@@ -18,7 +18,7 @@ COMMIT_AGAIN_S: Final = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Duty:
+class Subscription:
     """The facets and topics of a group of agents. `topics` says of each topic whether several facets share it."""
 
     group: str
@@ -26,32 +26,34 @@ class Duty:
     topics: Mapping[str, bool] = field(default_factory=dict)
 
 
-class Attendance:
+class SubscriptionChange:
     """The topics that a member reads. All methods but `change` belong to the thread that gives the member its turns."""
 
-    def __init__(self, duty: Duty, held: HeldPartitions, shared: Shared, wake: Callable[[], None]) -> None:
-        self.duty = duty
+    def __init__(
+        self, subscription: Subscription, held: HeldPartitions, shared: Shared, wake: Callable[[], None]
+    ) -> None:
+        self.subscription = subscription
         #: Whether the member has left its group. It does not come back.
         self.has_left = False
         self._held = held
         self._shared = shared
         self._wake = wake
-        self._wanted = duty
+        self._wanted = subscription
         self._subscribed: frozenset[str] = frozenset()
         self._lock = Lock()
         self._commit_again_s = 0.0
 
-    def begin(self) -> None:
+    def join(self) -> None:
         """Join the group."""
-        self._read_only(self.duty)
-        self._subscribe(frozenset(self.duty.topics))
+        self._read_only(self.subscription)
+        self._subscribe(frozenset(self.subscription.topics))
 
-    def change(self, duty: Duty | None) -> bool:
+    def change(self, subscription: Subscription | None) -> bool:
         """Let the member change its subscription, or leave, in its next turns. Any thread may call this.
 
         Returns False when the member has left for good.
         """
-        wanted = Duty(group=self.duty.group) if duty is None else duty
+        wanted = Subscription(group=self.subscription.group) if subscription is None else subscription
         with self._lock:
             if not self.has_left and wanted != self._wanted:
                 self._wanted = wanted
@@ -61,11 +63,11 @@ class Attendance:
     @property
     def is_changing(self) -> bool:
         """Whether a change is left to `follow`."""
-        return self._wanted is not self.duty or self._subscribed != self.duty.topics.keys()
+        return self._wanted is not self.subscription or self._subscribed != self.subscription.topics.keys()
 
     def is_leaving(self, topic: str) -> bool:
         """Return whether no record of this topic may be started any more."""
-        return topic not in self.duty.topics
+        return topic not in self.subscription.topics
 
     def follow(self, topics_at_work: set[str], commit: Callable[[frozenset[str]], bool]) -> None:
         """Change to the subscription that is wanted.
@@ -82,9 +84,9 @@ class Attendance:
         this agent, much later) continues behind what was finished. New topics are joined at once, and the other topics
         are read all the while.
         """
-        duty = self._wanted
-        self._read_only(duty)
-        wanted = frozenset(duty.topics)
+        subscription = self._wanted
+        self._read_only(subscription)
+        wanted = frozenset(subscription.topics)
         left = self._subscribed - wanted - topics_at_work
         if left and not self._is_committed(left, commit):
             left = frozenset()
@@ -93,10 +95,10 @@ class Attendance:
             return
         if topics:
             self._subscribe(topics)
-        elif not self._leave_for_good(duty):
+        elif not self._leave_for_good(subscription):
             return
         if left:
-            log.info("group %s: unsubscribed from %s", duty.group, ", ".join(sorted(left)))
+            log.info("group %s: unsubscribed from %s", subscription.group, ", ".join(sorted(left)))
             self._shared.probe("facet.left")
 
     def _is_committed(self, topics: frozenset[str], commit: Callable[[frozenset[str]], bool]) -> bool:
@@ -109,18 +111,18 @@ class Attendance:
             self._commit_again_s = 0.0
         return done
 
-    def _read_only(self, duty: Duty) -> None:
-        self.duty = duty
-        self._held.wanted = frozenset(duty.topics)
+    def _read_only(self, subscription: Subscription) -> None:
+        self.subscription = subscription
+        self._held.wanted = frozenset(subscription.topics)
 
     def _subscribe(self, topics: frozenset[str]) -> None:
         self._held.join(sorted(topics))
         self._subscribed = topics
 
-    def _leave_for_good(self, duty: Duty) -> bool:
+    def _leave_for_good(self, subscription: Subscription) -> bool:
         """Leave the group, unless another subscription has come meanwhile."""
         with self._lock:
-            if self._wanted is not duty:
+            if self._wanted is not subscription:
                 return False
             self.has_left = True
         self._held.leave()

@@ -8,7 +8,7 @@ from typing import Final
 
 from afl.core.text.near_names import names_alike
 from afl_stream.agent.resources import AgentConfig
-from afl_stream.agent.subscriptions import Duty
+from afl_stream.agent.subscriptions import Subscription
 from afl_stream.errors import TopicMissing
 from afl_stream.topics.declared import Topology
 from afl_stream.transport import BrokerUnavailable
@@ -46,14 +46,14 @@ class FacetTopics:
             known = [facet for facet in self.known_facets(existing) if facet not in wanted]
             raise TopicMissing(missing, purpose, names_alike(purpose.removeprefix("facet "), known))
 
-    def duties(self, facets: Iterable[str]) -> list[Duty]:
+    def subscriptions(self, facets: Iterable[str]) -> list[Subscription]:
         """Return the groups to join, with the facets and topics of each."""
         topology = self._topology
         groups: dict[str, list[str]] = {}
         for facet in facets:
             groups.setdefault(self._config.group or self._config.stream.agent_group(facet), []).append(facet)
         return [
-            Duty(
+            Subscription(
                 group=group,
                 facets=frozenset(names),
                 topics={topology.facet(name): topology.is_shared(topology.facet(name)) for name in names},
