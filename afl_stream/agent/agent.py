@@ -24,11 +24,11 @@ from afl_stream.agent.resources import (
     AgentCounts,
     AgentHealth,
     Clock,
-    Conduct,
     Counters,
     FacetCounts,
     LostRecords,
     Shared,
+    Shutdown,
     monotonic_s,
     no_probe,
 )
@@ -106,12 +106,12 @@ class Agent:
         self._routes = RouteTable()
         self._changing = Lock()
         self._loader = ModuleLoader()
-        self._conduct = Conduct()
+        self._shutdown = Shutdown()
         self._counters = Counters()
         self._pool = HandlerPool(
             config.stream.agent.max_concurrent,
-            on_fatal=self._conduct.die,
-            on_stuck=self._conduct.fail,
+            on_fatal=self._shutdown.die,
+            on_stuck=self._shutdown.fail,
             max_stuck=config.stream.agent.max_stuck_handlers,
             clock_s=clock_s,
         )
@@ -251,7 +251,7 @@ class Agent:
         cancellations = self._cancellations = Cancellations(self._transport, codec, self._topology.lifecycle())
         shared = Shared(
             config=self.config,
-            conduct=self._conduct,
+            shutdown=self._shutdown,
             counters=self._counters,
             pool=self._pool,
             producer=producer,
@@ -268,7 +268,7 @@ class Agent:
 
     def _waited_for(self, step: Callable[[], T]) -> T:
         timeout_s = self.config.stream.kafka.outage_timeout_s
-        return waited_out(step, timeout_s, self._clock_s, lambda: self._conduct.is_stopping)
+        return waited_out(step, timeout_s, self._clock_s, lambda: self._shutdown.is_stopping)
 
     def turn(self, timeout_s: float) -> int:
         """Let each membership do what it can do without waiting for a handler; return the number of records read.
@@ -276,8 +276,8 @@ class Agent:
         Raises the error that has ended the agent meanwhile, such as HandlersStuck.
         """
         self.start()
-        if self._conduct.error is not None:
-            raise self._conduct.error
+        if self._shutdown.error is not None:
+            raise self._shutdown.error
         self._keep_up()
         return self._guarded(lambda: self._started.turn(timeout_s))
 
@@ -297,7 +297,7 @@ class Agent:
         try:
             self.start()
         except (BrokerUnavailable, SchemaUnavailable):
-            if not self._conduct.is_stopping:
+            if not self._shutdown.is_stopping:
                 raise
             # It was stopped before there was anything to drain.
             return self._end()
@@ -309,18 +309,18 @@ class Agent:
 
         Safe in a signal handler.
         """
-        self._conduct.stop()
+        self._shutdown.stop()
 
     def close(self) -> int:
         """Drain and leave, for callers of `turn` and `run_once`; return the exit code as `run` does."""
-        self._conduct.stop()
+        self._shutdown.stop()
         if not self._ended and self._memberships is not None:
             self._memberships.drain()
         return self._end()
 
     def abandon(self, error: BaseException) -> None:
         """End as a killed process does: produce, flush and commit nothing more, and leave no group."""
-        self._conduct.die(error)
+        self._shutdown.die(error)
 
     def install_signal_handlers(self) -> None:
         """Drain on SIGTERM and SIGINT, and print what the drain waits for; a second signal ends the process at once.
@@ -377,7 +377,7 @@ class Agent:
     def health(self) -> AgentHealth:
         """Return whether the agent makes progress. Any thread may call this."""
         if self._memberships is None:
-            reasons = (*self._conduct.reasons(), "the agent has not started")
+            reasons = (*self._shutdown.reasons(), "the agent has not started")
             return AgentHealth(ready=False, reasons=reasons, lag=0, in_flight=0)
         return self._memberships.health()
 
@@ -430,21 +430,21 @@ class Agent:
         except Exception:
             raise
         except BaseException as error:
-            self._conduct.die(error)
+            self._shutdown.die(error)
             raise
 
     def _end(self) -> int:
         self._ended = True
         self._pool.close()
         producer, self._producer = self._producer, None
-        if self._cancellations is not None and not self._conduct.is_dead:
+        if self._cancellations is not None and not self._shutdown.is_dead:
             self._cancellations.close()
-        if producer is not None and not self._conduct.is_dead:
+        if producer is not None and not self._shutdown.is_dead:
             producer.flush(LAST_FLUSH_S)
             producer.close()
             if self._schemas is not None:
                 self._schemas.close()
-        if self._conduct.error is not None:
-            raise self._conduct.error
+        if self._shutdown.error is not None:
+            raise self._shutdown.error
         work_left = self._memberships is not None and self._memberships.work_left
         return ExitCode.WORK_LEFT if work_left else ExitCode.OK

@@ -131,7 +131,7 @@ class Answering:
             answer_token=event.answer_token,
             headers=dict(work.record.headers),
             send_update=partial(self._update, work, event),
-            is_stopping=lambda: self._shared.conduct.is_stopping or not work.partition.held,
+            is_stopping=lambda: self._shared.shutdown.is_stopping or not work.partition.held,
             is_over=lambda: call.is_over,
             is_cancelled=lambda: self._shared.cancellations.has_cancelled(event, self._shared.clock_s()),
         )
@@ -160,8 +160,8 @@ class Answering:
 
     def send(self, work: Work) -> None:
         """Produce the first of the records to send; the member gets a report of its delivery."""
-        conduct, outgoing = self._shared.conduct, work.outgoing[0]
-        if conduct.is_dead:
+        shutdown, outgoing = self._shared.shutdown, work.outgoing[0]
+        if shutdown.is_dead:
             return
         try:
             self._shared.producer.produce(
@@ -179,7 +179,7 @@ class Answering:
             self._shared.probe("agent.produced")
 
     def _on_outcome(self, work: Work, event: Event, outcome: Outcome) -> None:
-        self._shared.conduct.check()
+        self._shared.shutdown.check()
         work.is_running = False
         if isinstance(outcome, NotRun):
             self._tell(Settled(work, After.START_AGAIN))
@@ -268,7 +268,7 @@ class Answering:
 
     def _update(self, work: Work, event: Event, partial: Mapping[str, object]) -> None:
         """Send a handler's update, on its thread. Raises BadResult, and what the codec and the producer raise."""
-        self._shared.conduct.check()
+        self._shared.shutdown.check()
         told = plain_update(partial)
         update = self._shared.records.updated(event, told, self._group, work.record.headers)
         self._shared.producer.produce(update.topic, update.value, key=update.key, headers=update.headers)
@@ -276,7 +276,7 @@ class Answering:
         self._shared.counters.add("updates")
 
     def _on_delivery(self, work: Work, error: Exception | None, _where: TopicPartition, _offset: int) -> None:
-        if self._shared.conduct.is_dead:
+        if self._shared.shutdown.is_dead:
             return
         self._shared.probe("agent.acknowledged")
         if error is None:

@@ -66,7 +66,7 @@ class Memberships:
         """Return whether the members make progress."""
         members = self.members
         found = [member.health() for member in members]
-        reasons = (*(reason for some, _ in found for reason in some), *self._shared.conduct.reasons())
+        reasons = (*(reason for some, _ in found for reason in some), *self._shared.shutdown.reasons())
         return AgentHealth(
             ready=not reasons,
             reasons=reasons,
@@ -84,7 +84,7 @@ class Memberships:
         """
         wanted = {subscription.group: subscription for subscription in subscriptions}
         with self._lock:
-            if self._shared.conduct.is_stopping:
+            if self._shared.shutdown.is_stopping:
                 return
             for group, member in list(self._members.items()):
                 if member.change(wanted.get(group)):
@@ -132,23 +132,23 @@ class Memberships:
 
         An error of one member, or of `keep_up`, ends all of them.
         """
-        conduct = self._shared.conduct
+        shutdown = self._shared.shutdown
         with self._lock:
             self._is_running = True
             for member in self.members:
                 self._start(member)
         try:
-            while not conduct.is_stopping:
+            while not shutdown.is_stopping:
                 keep_up()
                 self._nap.wait(self._shared.config.poll_timeout_s)
             for thread in self._started():
                 thread.join()
         except Exception as error:  # noqa: BLE001 - the agent ends in good order, and `run` raises it
-            conduct.fail(error)
+            shutdown.fail(error)
             for thread in self._started():
                 thread.join()
         except BaseException as error:  # noqa: BLE001 - the same, but in no order at all
-            conduct.die(error)
+            shutdown.die(error)
 
     def _started(self) -> list[Thread]:
         with self._lock:
@@ -165,25 +165,25 @@ class Memberships:
 
     def _serve(self, member: GroupMember) -> None:
         """Run one member until it is told to stop, then drain it. An error of one member ends all of them."""
-        conduct = self._shared.conduct
+        shutdown = self._shared.shutdown
         try:
-            while not conduct.is_stopping and not member.has_left:
+            while not shutdown.is_stopping and not member.has_left:
                 member.turn(self._shared.config.poll_timeout_s)
         except Exception as error:  # noqa: BLE001 - the agent ends in good order, and `run` raises it
             log.error("group %s: %s", member.subscription.group, exception_line(error))
-            conduct.fail(error)
+            shutdown.fail(error)
         except BaseException as error:  # noqa: BLE001 - the same, but in no order at all
-            conduct.die(error)
+            shutdown.die(error)
         self._drain(member)
 
     def _drain(self, member: GroupMember) -> None:
         shared = self._shared
-        if shared.conduct.is_dead or member.has_left:
+        if shared.shutdown.is_dead or member.has_left:
             return
         try:
             if not member.drain(shared.clock_s() + shared.config.stream.agent.grace_s):
                 self.work_left = True
         except Exception as error:  # noqa: BLE001 - whatever keeps one member from leaving, the others leave
-            shared.conduct.fail(error)
+            shared.shutdown.fail(error)
         except BaseException as error:  # noqa: BLE001 - the process is to die of it
-            shared.conduct.die(error)
+            shared.shutdown.die(error)

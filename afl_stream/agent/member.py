@@ -95,7 +95,7 @@ class GroupMember:
         Raises OffsetOutOfRange, UnknownTopic, OffsetsLost, and the error that ended the agent.
         """
         shared = self._shared
-        shared.conduct.check()
+        shared.shutdown.check()
         if self._subscribed.is_changing and self._follow():
             return 0
         self._advance(starting)
@@ -106,7 +106,7 @@ class GroupMember:
         self._settle()
         self._held.commit_when_due()
         self._held.measure_lag()
-        shared.conduct.check()
+        shared.shutdown.check()
         return count
 
     @property
@@ -151,11 +151,11 @@ class GroupMember:
         self._shared.pool.recall()
         while self._in_flight and self._shared.clock_s() < deadline_s:
             self.turn(BUSY_POLL_S, reading=False, starting=False)
-        self._shared.conduct.check()
+        self._shared.shutdown.check()
         finished = not self._in_flight
         if not self.has_left:
             self._held.leave()
-        self._shared.conduct.check()
+        self._shared.shutdown.check()
         return finished
 
     def health(self) -> tuple[tuple[str, ...], int]:

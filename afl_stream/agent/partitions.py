@@ -171,7 +171,7 @@ class HeldPartitions:
         return {where: end for where, end in ends.items() if end > committed[where].offset}
 
     def on_revoked(self, partitions: Sequence[TopicPartition]) -> None:
-        if self._shared.conduct.is_dead:
+        if self._shared.shutdown.is_dead:
             return
         self._before_revoke(partitions)
         held = [self._partitions[where] for where in partitions if where in self._partitions]
@@ -219,8 +219,8 @@ class HeldPartitions:
             checkpoint = partition.progress.checkpoint(clean=clean)
             if checkpoint is not None and partition.held:
                 offsets[partition.where] = checkpoint
-        if not offsets or self._shared.conduct.is_dead:
-            return not self._shared.conduct.is_dead
+        if not offsets or self._shared.shutdown.is_dead:
+            return not self._shared.shutdown.is_dead
         self._last_commit_s = self._shared.clock_s()
         try:
             self._consumer.commit(offsets, wait=wait)

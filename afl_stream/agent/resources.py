@@ -143,7 +143,7 @@ class AgentHealth:
     in_flight: int
 
 
-class Conduct:
+class Shutdown:
     """The shutdown of an agent: the request to stop, and the way it ends.
 
     `stop` drains. `fail` drains too, and the agent then raises the error. `die` ends as a killed process does: from
@@ -195,7 +195,7 @@ class Shared:
     """The resources that the members of one agent share."""
 
     config: AgentConfig
-    conduct: Conduct
+    shutdown: Shutdown
     counters: Counters
     pool: HandlerPool
     producer: Producer
