@@ -23,11 +23,11 @@ from afl_stream.agent.resources import (
     AgentConfig,
     AgentCounts,
     AgentHealth,
+    AgentResources,
     Clock,
     Counters,
     FacetCounts,
     LostRecords,
-    Shared,
     Shutdown,
     monotonic_s,
     no_probe,
@@ -249,7 +249,7 @@ class Agent:
         admin, bootstrap = self._transport.admin(), self.config.stream.kafka.bootstrap
         self._waited_for(lambda: tell_unsafe_policies(self._topology, admin, needed, bootstrap))
         cancellations = self._cancellations = Cancellations(self._transport, codec, self._topology.lifecycle())
-        shared = Shared(
+        resources = AgentResources(
             config=self.config,
             shutdown=self._shutdown,
             counters=self._counters,
@@ -263,7 +263,7 @@ class Agent:
             clock_s=self._clock_s,
             does_without=self._does_without,
         )
-        self._memberships = Memberships(shared, self._transport, self._routes)
+        self._memberships = Memberships(resources, self._transport, self._routes)
         self._memberships.follow(subscriptions)
 
     def _waited_for(self, step: Callable[[], T]) -> T:

@@ -27,7 +27,7 @@ from afl_stream.agent.handlers import (
     TimedOut,
 )
 from afl_stream.agent.pool import Call, Lot
-from afl_stream.agent.resources import Shared
+from afl_stream.agent.resources import AgentResources
 from afl_stream.agent.work import Work, WorkLot
 from afl_stream.errors import EventTooLarge, StreamError, Unreadable, ValueRefused
 from afl_stream.transport import RecordTooLarge, TopicPartition, TransportError
@@ -76,8 +76,8 @@ class Settled:
 class Answering:
     """Turns outcomes into answers and sends them, on the thread that has the outcome. The member reads the reports."""
 
-    def __init__(self, shared: Shared, group: str) -> None:
-        self._shared = shared
+    def __init__(self, resources: AgentResources, group: str) -> None:
+        self._resources = resources
         self._group = group
         self._settled: deque[Settled] = deque()
         self._warnings = LimitedLog(log)
@@ -131,9 +131,9 @@ class Answering:
             answer_token=event.answer_token,
             headers=dict(work.record.headers),
             send_update=partial(self._update, work, event),
-            is_stopping=lambda: self._shared.shutdown.is_stopping or not work.partition.held,
+            is_stopping=lambda: self._resources.shutdown.is_stopping or not work.partition.held,
             is_over=lambda: call.is_over,
-            is_cancelled=lambda: self._shared.cancellations.has_cancelled(event, self._shared.clock_s()),
+            is_cancelled=lambda: self._resources.cancellations.has_cancelled(event, self._resources.clock_s()),
         )
 
     def fail(self, work: Work, error_type: str, message: str) -> None:
@@ -147,24 +147,24 @@ class Answering:
 
         A record that cannot be read is answered only when its headers name event, step and attempt.
         """
-        records, record = self._shared.records, work.record
+        records, record = self._resources.records, work.record
         work.outgoing.append(records.dead_letter(record, error, self._group))
         if work.event is not None:
             self._queue_failure(work, work.event, POISON_EVENT, str(error))
         else:
             failure = records.failed_by_headers(record, UNREADABLE_EVENT, str(error), self._group)
             if failure is not None:
-                self._shared.counters.add("failed")
+                self._resources.counters.add("failed")
                 work.outgoing.append(failure)
         self.send(work)
 
     def send(self, work: Work) -> None:
         """Produce the first of the records to send; the member gets a report of its delivery."""
-        shutdown, outgoing = self._shared.shutdown, work.outgoing[0]
+        shutdown, outgoing = self._resources.shutdown, work.outgoing[0]
         if shutdown.is_dead:
             return
         try:
-            self._shared.producer.produce(
+            self._resources.producer.produce(
                 outgoing.topic,
                 outgoing.value,
                 key=outgoing.key,
@@ -176,16 +176,16 @@ class Answering:
         except TransportError as error:
             self._tell(Settled(work, After.SEND_AGAIN, error=error))
         else:
-            self._shared.probe("agent.produced")
+            self._resources.probe("agent.produced")
 
     def _on_outcome(self, work: Work, event: Event, outcome: Outcome) -> None:
-        self._shared.shutdown.check()
+        self._resources.shutdown.check()
         work.is_running = False
         if isinstance(outcome, NotRun):
             self._tell(Settled(work, After.START_AGAIN))
             return
-        self._shared.probe("agent.handled")
-        counters = self._shared.counters
+        self._resources.probe("agent.handled")
+        counters = self._resources.counters
         if isinstance(outcome, Returned):
             if answers_later(outcome.value):
                 counters.add("deferred")
@@ -211,7 +211,7 @@ class Answering:
         except values.ValueRefused as error:
             self._refuse_result(work, event, VALUE_REFUSED, exception_text(error))
             return
-        returns = self._shared.records.returns_of(work.record)
+        returns = self._resources.records.returns_of(work.record)
         # Another process may have sent a missing return as an update, or this one before a crash: only the evaluator
         # knows.
         if returns is not None and returns.has_unknown(result):
@@ -220,14 +220,14 @@ class Answering:
                 self._refuse_result(work, event, RESULT_MISMATCH, mismatch)
                 return
         try:
-            answer = self._shared.records.continued(event, result, self._group, work.record.headers)
+            answer = self._resources.records.continued(event, result, self._group, work.record.headers)
         except ValueRefused as error:
             self._refuse_result(work, event, VALUE_REFUSED, f"the handler's result cannot be sent: {error}")
         except (EventTooLarge, RuntimeError, MemoryError) as error:
             # A RuntimeError: a handler's own thread still changes the returned value.
             self._refuse_result(work, event, BAD_RESULT, f"the handler's result cannot be sent: {error}")
         else:
-            self._shared.counters.add_answer(event.event_type, handled=True)
+            self._resources.counters.add_answer(event.event_type, handled=True)
             work.outgoing.append(answer)
 
     def _refuse_result(self, work: Work, event: Event, error_type: str, message: str) -> None:
@@ -241,7 +241,7 @@ class Answering:
 
     def _queue_failure_of(self, work: Work, event: Event, outcome: Raised | TimedOut) -> None:
         if isinstance(outcome, TimedOut):
-            self._shared.counters.add("timed_out")
+            self._resources.counters.add("timed_out")
             self._queue_failure(work, event, TIMEOUT, f"the handler did not end within {outcome.timeout_s:g} s")
         else:
             # The step records the exception; only this log has its traceback.
@@ -251,34 +251,36 @@ class Answering:
             self._queue_failure(work, event, exception_class(outcome.error), exception_text(outcome.error))
 
     def _queue_failure(self, work: Work, event: Event, error_type: str, message: str) -> None:
-        self._shared.counters.add_answer(event.event_type, handled=False)
-        work.outgoing.append(self._shared.records.failed(event, error_type, message, self._group, work.record.headers))
+        self._resources.counters.add_answer(event.event_type, handled=False)
+        work.outgoing.append(
+            self._resources.records.failed(event, error_type, message, self._group, work.record.headers)
+        )
 
     def _too_large(self, work: Work, error: RecordTooLarge) -> None:
         """Replace what is too large: a dead letter loses its value, an answer becomes a failure that says so."""
         refused = work.outgoing.popleft()
-        records = self._shared.records
+        records = self._resources.records
         if refused.topic != records.control_topic:
             work.outgoing.appendleft(records.without_value(refused))
         elif work.event is not None:
             failure = records.failed(work.event, BAD_RESULT, str(error), self._group, work.record.headers)
-            self._shared.counters.add_answer(work.event.event_type, handled=False)
+            self._resources.counters.add_answer(work.event.event_type, handled=False)
             work.outgoing.appendleft(failure)
         self.send(work)
 
     def _update(self, work: Work, event: Event, partial: Mapping[str, object]) -> None:
         """Send a handler's update, on its thread. Raises BadResult, and what the codec and the producer raise."""
-        self._shared.shutdown.check()
+        self._resources.shutdown.check()
         told = plain_update(partial)
-        update = self._shared.records.updated(event, told, self._group, work.record.headers)
-        self._shared.producer.produce(update.topic, update.value, key=update.key, headers=update.headers)
+        update = self._resources.records.updated(event, told, self._group, work.record.headers)
+        self._resources.producer.produce(update.topic, update.value, key=update.key, headers=update.headers)
         work.told = {*(work.told or ()), *told}
-        self._shared.counters.add("updates")
+        self._resources.counters.add("updates")
 
     def _on_delivery(self, work: Work, error: Exception | None, _where: TopicPartition, _offset: int) -> None:
-        if self._shared.shutdown.is_dead:
+        if self._resources.shutdown.is_dead:
             return
-        self._shared.probe("agent.acknowledged")
+        self._resources.probe("agent.acknowledged")
         if error is None:
             self._tell(Settled(work, After.SEND_NEXT))
         else:

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from typing import Final
 
 from afl_stream.agent.partitions import FIRST_BACKOFF_S, HeldPartitions
-from afl_stream.agent.resources import Shared
+from afl_stream.agent.resources import AgentResources
 from afl_stream.agent.work import PartitionWork, Work
 
 log = logging.getLogger(__name__)
@@ -30,10 +30,10 @@ class Suspects:
     have caused it, and the gap takes milliseconds while a broker answers. Belongs to the thread of the member.
     """
 
-    def __init__(self, shared: Shared, held: HeldPartitions) -> None:
-        self._shared = shared
+    def __init__(self, resources: AgentResources, held: HeldPartitions) -> None:
+        self._resources = resources
         self._held = held
-        self._most_crashes = max(FEWEST_CRASHES, shared.config.stream.agent.max_crashes)
+        self._most_crashes = max(FEWEST_CRASHES, resources.config.stream.agent.max_crashes)
         #: The suspect that runs secluded, or has ended without a commit that says so to the next owner.
         self._running: Work | None = None
         #: The one that waits until nothing else runs.
@@ -50,7 +50,7 @@ class Suspects:
 
     def reserve(self, work: Work) -> bool:
         """Take a slot for a suspect that has its last chance, if nothing else runs."""
-        if self._running is not None or not self._shared.pool.reserve_secluded(self):
+        if self._running is not None or not self._resources.pool.reserve_secluded(self):
             self._waiting = self._waiting or (work if self._running is None else None)
             return False
         event_id = work.event.id if work.event is not None else ""
@@ -64,14 +64,14 @@ class Suspects:
     def not_started(self) -> None:
         """Release the slot: the suspect that it was taken for could not start."""
         self._running = None
-        self._shared.pool.end_seclusion(self)
+        self._resources.pool.end_seclusion(self)
 
     def let_others_start(self, in_flight: Collection[Work]) -> None:
         """Commit that the suspect has ended, once it has, and let others start."""
         work = self._running
         if work is None or work in in_flight:
             return
-        now_s = self._shared.clock_s()
+        now_s = self._resources.clock_s()
         if now_s < self._again_s:
             return
         if work.partition.held and not self._held.commit([work.partition], wait=True):
@@ -91,4 +91,4 @@ class Suspects:
 
     def _stop_waiting(self) -> None:
         self._waiting = None
-        self._shared.pool.end_seclusion(self)
+        self._resources.pool.end_seclusion(self)

@@ -11,7 +11,7 @@ from threading import Lock, Thread
 from afl.core.text.exception_text import exception_line
 from afl_stream.agent.handlers import RouteTable
 from afl_stream.agent.member import BUSY_POLL_S, GroupMember
-from afl_stream.agent.resources import AgentHealth, Shared
+from afl_stream.agent.resources import AgentHealth, AgentResources
 from afl_stream.agent.subscriptions import Subscription
 from afl_stream.transport import Transport
 
@@ -25,8 +25,8 @@ class Memberships:
     the change happens in the next turn of the member concerned.
     """
 
-    def __init__(self, shared: Shared, transport: Transport, routes: RouteTable) -> None:
-        self._shared = shared
+    def __init__(self, resources: AgentResources, transport: Transport, routes: RouteTable) -> None:
+        self._resources = resources
         self._transport = transport
         self._routes = routes
         self._members: dict[str, GroupMember] = {}
@@ -55,7 +55,7 @@ class Memberships:
         told = []
         if running:
             listed = ", ".join(f"{facet} {count}" for facet, count in sorted(running.items()))
-            grace_s = self._shared.config.stream.agent.grace_s
+            grace_s = self._resources.config.stream.agent.grace_s
             count = running.total()
             told.append(f"{count} handler{'' if count == 1 else 's'} running ({listed}), waited for up to {grace_s} s")
         if outgoing:
@@ -66,7 +66,7 @@ class Memberships:
         """Return whether the members make progress."""
         members = self.members
         found = [member.health() for member in members]
-        reasons = (*(reason for some, _ in found for reason in some), *self._shared.shutdown.reasons())
+        reasons = (*(reason for some, _ in found for reason in some), *self._resources.shutdown.reasons())
         return AgentHealth(
             ready=not reasons,
             reasons=reasons,
@@ -84,7 +84,7 @@ class Memberships:
         """
         wanted = {subscription.group: subscription for subscription in subscriptions}
         with self._lock:
-            if self._shared.shutdown.is_stopping:
+            if self._resources.shutdown.is_stopping:
                 return
             for group, member in list(self._members.items()):
                 if member.change(wanted.get(group)):
@@ -99,8 +99,8 @@ class Memberships:
                     self._start(member)
 
     def _member(self, subscription: Subscription) -> GroupMember:
-        consumer = self._transport.consumer(subscription.group, client_id=self._shared.config.name)
-        return GroupMember(self._shared, consumer, subscription, self._routes)
+        consumer = self._transport.consumer(subscription.group, client_id=self._resources.config.name)
+        return GroupMember(self._resources, consumer, subscription, self._routes)
 
     # In the caller's thread
 
@@ -132,7 +132,7 @@ class Memberships:
 
         An error of one member, or of `keep_up`, ends all of them.
         """
-        shutdown = self._shared.shutdown
+        shutdown = self._resources.shutdown
         with self._lock:
             self._is_running = True
             for member in self.members:
@@ -140,7 +140,7 @@ class Memberships:
         try:
             while not shutdown.is_stopping:
                 keep_up()
-                self._nap.wait(self._shared.config.poll_timeout_s)
+                self._nap.wait(self._resources.config.poll_timeout_s)
             for thread in self._started():
                 thread.join()
         except Exception as error:  # noqa: BLE001 - the agent ends in good order, and `run` raises it
@@ -165,10 +165,10 @@ class Memberships:
 
     def _serve(self, member: GroupMember) -> None:
         """Run one member until it is told to stop, then drain it. An error of one member ends all of them."""
-        shutdown = self._shared.shutdown
+        shutdown = self._resources.shutdown
         try:
             while not shutdown.is_stopping and not member.has_left:
-                member.turn(self._shared.config.poll_timeout_s)
+                member.turn(self._resources.config.poll_timeout_s)
         except Exception as error:  # noqa: BLE001 - the agent ends in good order, and `run` raises it
             log.error("group %s: %s", member.subscription.group, exception_line(error))
             shutdown.fail(error)
@@ -177,13 +177,13 @@ class Memberships:
         self._drain(member)
 
     def _drain(self, member: GroupMember) -> None:
-        shared = self._shared
-        if shared.shutdown.is_dead or member.has_left:
+        resources = self._resources
+        if resources.shutdown.is_dead or member.has_left:
             return
         try:
-            if not member.drain(shared.clock_s() + shared.config.stream.agent.grace_s):
+            if not member.drain(resources.clock_s() + resources.config.stream.agent.grace_s):
                 self.work_left = True
         except Exception as error:  # noqa: BLE001 - whatever keeps one member from leaving, the others leave
-            shared.shutdown.fail(error)
+            resources.shutdown.fail(error)
         except BaseException as error:  # noqa: BLE001 - the process is to die of it
-            shared.shutdown.die(error)
+            resources.shutdown.die(error)

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Collection, Mapping
 from typing import Final
 
-from afl_stream.agent.resources import Shared
+from afl_stream.agent.resources import AgentResources
 from afl_stream.errors import NewerFormat, SchemaUnavailable, StreamError, Unreadable
 from afl_stream.reading.log_ranges import NotReadInTime, in_words, read_ranges, without_offset
 from afl_stream.transport import CommittedOffset, Consumer, TopicPartition, Watermarks
@@ -53,10 +53,10 @@ class OffsetsLost(StreamError):
 class ReadAgain:
     """The records that one member reads and that may have been handled before. Belongs to the member's thread."""
 
-    def __init__(self, shared: Shared, group: str) -> None:
-        self._shared = shared
+    def __init__(self, resources: AgentResources, group: str) -> None:
+        self._resources = resources
         self._group = group
-        self._refuses = shared.config.stream.agent.lost_offsets == "refuse"
+        self._refuses = resources.config.stream.agent.lost_offsets == "refuse"
         #: Partitions read from their beginning without an offset, and not logged as lost.
         self._untold: dict[TopicPartition, Watermarks] = {}
 
@@ -76,7 +76,7 @@ class ReadAgain:
         bare = without_offset(consumer, partitions, committed)
         if not bare and not noted:
             return {}
-        why_unknown = self._shared.ended_runs.read()
+        why_unknown = self._resources.ended_runs.read()
         if bare:
             self._judge(bare, why_unknown)
         elif why_unknown is not None:
@@ -86,7 +86,7 @@ class ReadAgain:
                 self._group, ", ".join(sorted({where.topic for where in noted})), why_unknown,
             )  # fmt: skip
         # Of a new group of a deployment where nothing has ended nothing has to be noted.
-        if why_unknown is None and not self._shared.ended_runs.are_known:
+        if why_unknown is None and not self._resources.ended_runs.are_known:
             return dict(noted)
         return {**noted, **{where: bounds.high for where, bounds in bare.items()}}
 
@@ -116,19 +116,19 @@ class ReadAgain:
 
     def _stand_answered_among(self, bare: Mapping[TopicPartition, Watermarks]) -> bool:
         """Return whether an event of a completed run is among the oldest records."""
-        if not self._shared.ended_runs.are_known:
+        if not self._resources.ended_runs.are_known:
             return False
         oldest = {
             where: Watermarks(low=bounds.low, high=min(bounds.high, bounds.low + _LOOKED_AT))
             for where, bounds in bare.items()
         }
-        for records in read_ranges(self._shared.transport, oldest, _LOOK_S):
+        for records in read_ranges(self._resources.transport, oldest, _LOOK_S):
             for record in records:
                 try:
-                    event = self._shared.records.open(record)
+                    event = self._resources.records.open(record)
                 except (StreamError, SchemaUnavailable, NewerFormat):
                     continue  # Handling it reports what is wrong with it.
-                if self._shared.ended_runs.has_completed(event):
+                if self._resources.ended_runs.has_completed(event):
                     return True
         return False
 
@@ -136,22 +136,22 @@ class ReadAgain:
         """Return whether a record of such a range belongs to an ended run and is skipped. Raises OffsetsLost."""
         if isinstance(event, Unreadable):
             return False
-        if not self._shared.ended_runs.has_ended(event):
+        if not self._resources.ended_runs.has_ended(event):
             return self._is_withdrawn(event)
-        if where in self._untold and self._shared.ended_runs.has_completed(event):
+        if where in self._untold and self._resources.ended_runs.has_completed(event):
             self._tell_lost(dict(self._untold))
             self._untold.clear()
-        self._shared.counters.add("ended")
+        self._resources.counters.add("ended")
         return True
 
     def _is_withdrawn(self, event: Event) -> bool:
         """Return whether the event's run was cancelled or reset, also where the agent's look at the topic's end missed
         it.
         """
-        if not (self._shared.config.stream.agent.skip_cancelled and self._shared.ended_runs.was_withdrawn(event)):
+        if not (self._resources.config.stream.agent.skip_cancelled and self._resources.ended_runs.was_withdrawn(event)):
             return False
-        self._shared.cancellations.tell_skipped(event.workflow_id)
-        self._shared.counters.add("cancelled")
+        self._resources.cancellations.tell_skipped(event.workflow_id)
+        self._resources.counters.add("cancelled")
         return True
 
     def _tell_lost(self, ranges: Mapping[TopicPartition, Watermarks]) -> None:

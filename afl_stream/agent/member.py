@@ -13,7 +13,7 @@ from afl_stream.agent.crash_suspects import Suspects
 from afl_stream.agent.decoding import open_first
 from afl_stream.agent.handlers import RouteTable
 from afl_stream.agent.partitions import FIRST_BACKOFF_S, HeldPartitions
-from afl_stream.agent.resources import Shared
+from afl_stream.agent.resources import AgentResources
 from afl_stream.agent.subscriptions import Subscription, SubscriptionChange
 from afl_stream.agent.work import PartitionWork, Work, WorkLot
 from afl_stream.errors import Unreadable
@@ -53,23 +53,25 @@ class GroupMember:
     batch.
     """
 
-    def __init__(self, shared: Shared, consumer: Consumer, subscription: Subscription, routes: RouteTable) -> None:
-        self._shared = shared
+    def __init__(
+        self, resources: AgentResources, consumer: Consumer, subscription: Subscription, routes: RouteTable
+    ) -> None:
+        self._resources = resources
         self._routes = routes
-        self._skips_cancelled = shared.config.stream.agent.skip_cancelled
-        self._answering = Answering(shared, subscription.group)
-        self._held = HeldPartitions(shared, consumer, subscription.group, self._before_revoke, self._on_drop)
-        self._subscribed = SubscriptionChange(subscription, self._held, shared, self._answering.wake.set)
+        self._skips_cancelled = resources.config.stream.agent.skip_cancelled
+        self._answering = Answering(resources, subscription.group)
+        self._held = HeldPartitions(resources, consumer, subscription.group, self._before_revoke, self._on_drop)
+        self._subscribed = SubscriptionChange(subscription, self._held, resources, self._answering.wake.set)
         #: Work by step, the one whose turn it is first: that one is ready, in flight, or about to start.
         self._steps: dict[str, deque[Work]] = {}
         self._queued = 0
         self._ready: deque[Work] = deque()
         self._to_send: list[tuple[float, Work]] = []
         self._in_flight: set[Work] = set()
-        self._suspects = Suspects(shared, self._held)
+        self._suspects = Suspects(resources, self._held)
         self._warnings = LimitedLog(log)
         self._seen_events: OrderedDict[str, None] = OrderedDict()
-        shared.pool.on_free(self._answering.wake.set)
+        resources.pool.on_free(self._answering.wake.set)
 
     @property
     def subscription(self) -> Subscription:
@@ -94,25 +96,25 @@ class GroupMember:
 
         Raises OffsetOutOfRange, UnknownTopic, OffsetsLost, and the error that ended the agent.
         """
-        shared = self._shared
-        shared.shutdown.check()
+        resources = self._resources
+        resources.shutdown.check()
         if self._subscribed.is_changing and self._follow():
             return 0
         self._advance(starting)
         count = self._read(timeout_s, reading)
         self._advance(starting)
-        shared.producer.poll(0)
-        shared.pool.expire()
+        resources.producer.poll(0)
+        resources.pool.expire()
         self._settle()
         self._held.commit_when_due()
         self._held.measure_lag()
-        shared.shutdown.check()
+        resources.shutdown.check()
         return count
 
     @property
     def is_busy(self) -> bool:
         """Whether a handler runs, an acknowledgement is awaited, or a record could start."""
-        now_s = self._shared.clock_s()
+        now_s = self._resources.clock_s()
         return bool(self._in_flight or any(work.not_before_s <= now_s for work in tuple(self._ready)))
 
     @property
@@ -148,14 +150,14 @@ class GroupMember:
 
     def drain(self, deadline_s: float) -> bool:
         """Finish the running handlers, answer, commit, leave. False: a handler was still running at the deadline."""
-        self._shared.pool.recall()
-        while self._in_flight and self._shared.clock_s() < deadline_s:
+        self._resources.pool.recall()
+        while self._in_flight and self._resources.clock_s() < deadline_s:
             self.turn(BUSY_POLL_S, reading=False, starting=False)
-        self._shared.shutdown.check()
+        self._resources.shutdown.check()
         finished = not self._in_flight
         if not self.has_left:
             self._held.leave()
-        self._shared.shutdown.check()
+        self._resources.shutdown.check()
         return finished
 
     def health(self) -> tuple[tuple[str, ...], int]:
@@ -169,7 +171,7 @@ class GroupMember:
         self._settle()
         self._subscribed.follow({work.record.topic for work in self._in_flight}, self._commit_topics)
         if self.has_left:
-            self._shared.pool.not_on_free(self._answering.wake.set)
+            self._resources.pool.not_on_free(self._answering.wake.set)
         return self.has_left
 
     def _commit_topics(self, topics: frozenset[str]) -> bool:
@@ -183,9 +185,9 @@ class GroupMember:
 
         Running handlers continue: their answers count, their offsets do not.
         """
-        self._shared.pool.recall()
+        self._resources.pool.recall()
         if any(work.outgoing and work.partition.where in partitions for work in self._in_flight):
-            self._shared.producer.flush(REVOKE_FLUSH_S)
+            self._resources.producer.flush(REVOKE_FLUSH_S)
         self._settle()
 
     def _on_drop(self, partition: PartitionWork) -> None:
@@ -208,7 +210,7 @@ class GroupMember:
         if backoff_s is not None:
             self._answering.wake.wait(min(backoff_s, timeout_s))
         # A paused partition does not count: it must not keep the others from being read.
-        room = self._shared.config.queue_records - self._queued + len(self._in_flight) if reading else 0
+        room = self._resources.config.queue_records - self._queued + len(self._in_flight) if reading else 0
         held.pause_full(room)
         if room > 0 and not self._ready:
             busy = self._in_flight or held.is_dirty or held.is_waiting
@@ -228,14 +230,14 @@ class GroupMember:
 
     def _open(self, partition: PartitionWork) -> None:
         """Decode and queue the records of the partition within its window, up to the first record that must wait."""
-        if partition.halted is not None or partition.retry_at_s > self._shared.clock_s():
+        if partition.halted is not None or partition.retry_at_s > self._resources.clock_s():
             return
         if self._subscribed.is_leaving(partition.where.topic):
             return
         progress = partition.progress
         while partition.unopened and progress.has_room_for(partition.unopened[0].offset):
             record = partition.unopened[0]
-            opened = open_first(partition, self._shared, self._warnings)
+            opened = open_first(partition, self._resources, self._warnings)
             if opened is None:
                 return
             partition.unopened.popleft()
@@ -247,7 +249,7 @@ class GroupMember:
                 else:
                     self._take_in_hand(partition, record, opened)
             else:
-                self._shared.counters.add("skipped")
+                self._resources.counters.add("skipped")
 
     def _take_in_hand(self, partition: PartitionWork, record: Record, opened: Event | Unreadable) -> None:
         if isinstance(opened, Unreadable):
@@ -255,7 +257,7 @@ class GroupMember:
             return
         work = Work(partition=partition, record=record, event=opened)
         if opened.id in self._seen_events:
-            self._shared.counters.add("duplicates")
+            self._resources.counters.add("duplicates")
         self._seen_events[opened.id] = None
         if len(self._seen_events) > REMEMBERED_EVENTS:
             self._seen_events.popitem(last=False)
@@ -273,7 +275,7 @@ class GroupMember:
             return
         lots: list[WorkLot] = []
         waiting: deque[Work] = deque()
-        now_s = self._shared.clock_s()
+        now_s = self._resources.clock_s()
         while self._ready:
             work = self._ready.popleft()
             if work.not_before_s > now_s or not self._has_route(work):
@@ -283,7 +285,7 @@ class GroupMember:
             if self._ends_unstarted(work, crashes) or (lots and not crashes and lots[-1].take(work)):
                 continue
             is_secluded = crashes > 0 and self._suspects.has_last_chance(crashes)
-            if self._suspects.reserve(work) if is_secluded else self._shared.pool.reserve():
+            if self._suspects.reserve(work) if is_secluded else self._resources.pool.reserve():
                 lots.append(WorkLot(work, is_secluded=is_secluded))
             else:
                 waiting.append(work)
@@ -294,8 +296,8 @@ class GroupMember:
             self._run(lots)
 
     def _run(self, lots: Sequence[WorkLot]) -> None:
-        answering, pool = self._answering, self._shared.pool
-        self._shared.probe("agent.started")
+        answering, pool = self._answering, self._resources.pool
+        self._resources.probe("agent.started")
         answering.wake.clear()
         for lot in lots:
             for work in lot.works:
@@ -321,13 +323,13 @@ class GroupMember:
         """Answer or skip events that must not run: of cancelled runs, foreign facets, or killers of processes."""
         event = work.event
         assert event is not None
-        if self._skips_cancelled and self._shared.cancellations.skips(event, self._shared.clock_s()):
-            self._shared.counters.add("cancelled")
+        if self._skips_cancelled and self._resources.cancellations.skips(event, self._resources.clock_s()):
+            self._resources.counters.add("cancelled")
             self._finish(work)
             return True
         if event.event_type not in self.subscription.facets:
             if self.subscription.topics.get(work.record.topic, False):
-                self._shared.counters.add("skipped")
+                self._resources.counters.add("skipped")
                 self._finish(work)
             else:
                 self._in_flight.add(work)
@@ -353,7 +355,7 @@ class GroupMember:
             partition.dirty = True
             crashes = work.crashes
             if crashes and work.tries == 0:
-                self._shared.counters.add("crashes_seen", crashes)
+                self._resources.counters.add("crashes_seen", crashes)
             if crashes or work.is_doubtful:
                 doubtful[partition.where] = partition
             if work.crashes:
@@ -361,7 +363,7 @@ class GroupMember:
                 doubtful.update({other.where: other for other in self._held if other.dirty})
         if not doubtful or self._held.commit(doubtful.values(), wait=True):
             return True
-        retry_at_s = self._shared.clock_s() + FIRST_BACKOFF_S
+        retry_at_s = self._resources.clock_s() + FIRST_BACKOFF_S
         for work in reversed(starting):
             work.is_running = False
             work.partition.progress.pause(work.record.offset)
@@ -369,14 +371,14 @@ class GroupMember:
                 work.not_before_s = retry_at_s
                 self._ready.appendleft(work)
         for lot in lots:
-            self._shared.pool.release()
+            self._resources.pool.release()
             if lot.is_secluded:
                 self._suspects.not_started()
         return False
 
     def _give_up(self, work: Work, error: Unreadable | PoisonEvent) -> None:
         """Dead-letter an event and answer StepFailed for it."""
-        self._shared.counters.add("dead_lettered")
+        self._resources.counters.add("dead_lettered")
         where, given_up = work.partition.where, "%s[%d] offset %d is dead-lettered: %s"
         self._warnings.error(f"dead letters of {where.topic}", given_up, *where, work.record.offset, error)
         self._in_flight.add(work)
@@ -388,7 +390,7 @@ class GroupMember:
         for news in self._answering.take_settled():
             self._take_news(news)
         if self._to_send:
-            now_s = self._shared.clock_s()
+            now_s = self._resources.clock_s()
             due = [work for at_s, work in self._to_send if at_s <= now_s]
             self._to_send = [entry for entry in self._to_send if entry[0] > now_s]
             for work in due:
@@ -405,16 +407,16 @@ class GroupMember:
             work.tries -= 1
             self._retry(work, 0.0)
         elif news.after is After.SEND_AGAIN:
-            self._shared.counters.add("resent")
+            self._resources.counters.add("resent")
             refused = "an answer of group %s was not acknowledged: %s"
             self._warnings.warning("answers that were not acknowledged", refused, self.subscription.group, news.error)
-            self._to_send.append((self._shared.clock_s() + FIRST_BACKOFF_S, work))
+            self._to_send.append((self._resources.clock_s() + FIRST_BACKOFF_S, work))
         elif news.after is After.SEND_NEXT and len(work.outgoing) > 1:
             work.outgoing.popleft()
             self._answering.send(work)
         else:
             if news.after is After.SEND_NEXT:
-                self._shared.counters.add("answered" if work.partition.held else "orphaned")
+                self._resources.counters.add("answered" if work.partition.held else "orphaned")
             self._finish(work)
 
     def _retry(self, work: Work, wait_s: float) -> None:
@@ -422,7 +424,7 @@ class GroupMember:
             self._next_of_step(work, done=False)
             return
         work.partition.progress.pause(work.record.offset)
-        work.not_before_s = self._shared.clock_s() + wait_s
+        work.not_before_s = self._resources.clock_s() + wait_s
         self._ready.append(work)
 
     def _finish(self, work: Work) -> None:

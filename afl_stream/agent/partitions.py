@@ -8,7 +8,7 @@ from typing import Final
 
 from afl.core.text.warning_limits import LimitedLog
 from afl_stream.agent.lost_offsets import ReadAgain
-from afl_stream.agent.resources import LostRecords, Shared
+from afl_stream.agent.resources import AgentResources, LostRecords
 from afl_stream.agent.work import PartitionWork
 from afl_stream.reading.offset_tracker import PartitionProgress
 from afl_stream.reading.watchdog import Watchdog
@@ -35,7 +35,7 @@ class HeldPartitions:
 
     def __init__(
         self,
-        shared: Shared,
+        resources: AgentResources,
         consumer: Consumer,
         group: str,
         before_revoke: Callable[[Sequence[TopicPartition]], None],
@@ -45,20 +45,20 @@ class HeldPartitions:
         self._warnings = LimitedLog(log)
         #: Topics that records are wanted of. Of others that are still held nothing is read.
         self.wanted: frozenset[str] = frozenset()
-        self.read_again = ReadAgain(shared, group)
-        self._shared = shared
+        self.read_again = ReadAgain(resources, group)
+        self._resources = resources
         self._consumer = consumer
         self._before_revoke = before_revoke
         self._on_drop = on_drop
         self._partitions: dict[TopicPartition, PartitionWork] = {}
         self._paused: set[TopicPartition] = set()
-        self._last_commit_s = shared.clock_s()
-        self._last_progress_s = shared.clock_s()
-        self._next_lag_s = shared.clock_s()
+        self._last_commit_s = resources.clock_s()
+        self._last_progress_s = resources.clock_s()
+        self._next_lag_s = resources.clock_s()
         self._backoff_s = FIRST_BACKOFF_S
         #: Whether the last read failed for want of a broker.
         self._is_away = False
-        self._watchdog = Watchdog(shared.config.stream.kafka, f"group {group}", shared.clock_s)
+        self._watchdog = Watchdog(resources.config.stream.kafka, f"group {group}", resources.clock_s)
         self._lag = 0
 
     def join(self, topics: Sequence[str]) -> None:
@@ -98,7 +98,7 @@ class HeldPartitions:
             self._lost_records(error)
             return 0
         except UnknownTopic as error:
-            if not self._shared.does_without(error.topic):
+            if not self._resources.does_without(error.topic):
                 raise
             # Nothing more is committed for it: a recreated topic begins with another record.
             self._drop([where for where in self._partitions if where.topic == error.topic])
@@ -110,9 +110,9 @@ class HeldPartitions:
             if partition is not None:
                 partition.unopened.append(record)
         if records:
-            self._shared.counters.add("read", len(records))
+            self._resources.counters.add("read", len(records))
             self.progressed()
-            self._shared.probe("agent.polled")
+            self._resources.probe("agent.polled")
         return len(records)
 
     @property
@@ -124,7 +124,7 @@ class HeldPartitions:
         """Return the backoff before the next call of the broker, or None when it answers."""
         if not self._is_away:
             return None
-        wait_s, self._backoff_s = self._backoff_s, min(2 * self._backoff_s, self._shared.config.max_backoff_s)
+        wait_s, self._backoff_s = self._backoff_s, min(2 * self._backoff_s, self._resources.config.max_backoff_s)
         return wait_s
 
     def pause_full(self, room: int) -> None:
@@ -146,11 +146,11 @@ class HeldPartitions:
 
     def _lost_records(self, error: OffsetOutOfRange) -> None:
         """Handle a position out of range: raise, or report the gap and continue behind it."""
-        if self._shared.config.lost_records is LostRecords.STOP:
+        if self._resources.config.lost_records is LostRecords.STOP:
             raise error
         low = error.bounds.low
         lost = max(0, low - error.offset)
-        self._shared.counters.add("lost_records", lost)
+        self._resources.counters.add("lost_records", lost)
         log.error("%s; reading continues at offset %d, %d records are lost", error, low, lost)
         self._drop([error.partition])
         self._hold(error.partition, CommittedOffset(offset=low)).dirty = True
@@ -171,7 +171,7 @@ class HeldPartitions:
         return {where: end for where, end in ends.items() if end > committed[where].offset}
 
     def on_revoked(self, partitions: Sequence[TopicPartition]) -> None:
-        if self._shared.shutdown.is_dead:
+        if self._resources.shutdown.is_dead:
             return
         self._before_revoke(partitions)
         held = [self._partitions[where] for where in partitions if where in self._partitions]
@@ -182,7 +182,7 @@ class HeldPartitions:
         self._drop(partitions)
 
     def _hold(self, where: TopicPartition, committed: CommittedOffset | None) -> PartitionWork:
-        progress = PartitionProgress(committed, self._shared.config.stream.agent.window)
+        progress = PartitionProgress(committed, self._resources.config.stream.agent.window)
         partition = self._partitions[where] = PartitionWork(where=where, progress=progress)
         self._paused.discard(where)
         return partition
@@ -204,8 +204,8 @@ class HeldPartitions:
 
     def commit_when_due(self) -> None:
         """Commit what has changed, unless the last commit was a moment ago."""
-        interval_s = self._shared.config.commit_interval_s
-        if self.is_dirty and self._shared.clock_s() - self._last_commit_s >= interval_s:
+        interval_s = self._resources.config.commit_interval_s
+        if self.is_dirty and self._resources.clock_s() - self._last_commit_s >= interval_s:
             self.commit([partition for partition in self._partitions.values() if partition.dirty])
 
     def commit_now(self) -> None:
@@ -219,9 +219,9 @@ class HeldPartitions:
             checkpoint = partition.progress.checkpoint(clean=clean)
             if checkpoint is not None and partition.held:
                 offsets[partition.where] = checkpoint
-        if not offsets or self._shared.shutdown.is_dead:
-            return not self._shared.shutdown.is_dead
-        self._last_commit_s = self._shared.clock_s()
+        if not offsets or self._resources.shutdown.is_dead:
+            return not self._resources.shutdown.is_dead
+        self._last_commit_s = self._resources.clock_s()
         try:
             self._consumer.commit(offsets, wait=wait)
         except TransportError as error:
@@ -233,26 +233,26 @@ class HeldPartitions:
             if where in self._partitions:
                 self._partitions[where].dirty = False
                 self._partitions[where].progress.is_announced |= wait and not clean
-        self._shared.counters.add("commits")
-        self._shared.probe("agent.committed")
+        self._resources.counters.add("commits")
+        self._resources.probe("agent.committed")
         return True
 
     def _commit_failed(self, error: Exception) -> None:
-        self._shared.counters.add("commit_failures")
+        self._resources.counters.add("commit_failures")
         self._warnings.warning("commits that failed", "group %s: a commit failed: %s", self.group, error)
 
     # Health
 
     def progressed(self) -> None:
         """Note that a record made progress."""
-        self._last_progress_s = self._shared.clock_s()
+        self._last_progress_s = self._resources.clock_s()
 
     def measure_lag(self) -> None:
         """Measure from time to time how many records are still to be read."""
-        now_s = self._shared.clock_s()
+        now_s = self._resources.clock_s()
         if now_s < self._next_lag_s:
             return
-        self._next_lag_s = now_s + self._shared.config.lag_interval_s
+        self._next_lag_s = now_s + self._resources.config.lag_interval_s
         lag, view = 0, self._consumer.view()
         if not view.unfetched and all(p.progress.is_finished and not p.unopened for p in self._partitions.values()):
             # All records of the log are handled. The remaining offsets are transaction markers.
@@ -271,7 +271,7 @@ class HeldPartitions:
         reasons = [why for partition in held if (why := partition.halted or partition.waits_for) is not None]
         if (problem := self._watchdog.problem) is not None:
             reasons.append(problem if self.group in problem else f"group {self.group}: {problem}")
-        silent_s = self._shared.clock_s() - self._last_progress_s
-        if self._lag and not in_flight and silent_s > self._shared.config.stall_after_s:
+        silent_s = self._resources.clock_s() - self._last_progress_s
+        if self._lag and not in_flight and silent_s > self._resources.config.stall_after_s:
             reasons.append(f"group {self.group}: {self._lag} records wait and none was handled for {silent_s:.0f} s")
         return tuple(reasons), self._lag

@@ -191,7 +191,7 @@ monotonic_s: Clock = time.monotonic
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shared:
+class AgentResources:
     """The resources that the members of one agent share."""
 
     config: AgentConfig

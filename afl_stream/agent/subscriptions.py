@@ -9,7 +9,7 @@ from threading import Lock
 from typing import Final
 
 from afl_stream.agent.partitions import HeldPartitions
-from afl_stream.agent.resources import Shared
+from afl_stream.agent.resources import AgentResources
 
 log = logging.getLogger(__name__)
 
@@ -30,13 +30,13 @@ class SubscriptionChange:
     """The topics that a member reads. All methods but `change` belong to the thread that gives the member its turns."""
 
     def __init__(
-        self, subscription: Subscription, held: HeldPartitions, shared: Shared, wake: Callable[[], None]
+        self, subscription: Subscription, held: HeldPartitions, resources: AgentResources, wake: Callable[[], None]
     ) -> None:
         self.subscription = subscription
         #: Whether the member has left its group. It does not come back.
         self.has_left = False
         self._held = held
-        self._shared = shared
+        self._resources = resources
         self._wake = wake
         self._wanted = subscription
         self._subscribed: frozenset[str] = frozenset()
@@ -99,10 +99,10 @@ class SubscriptionChange:
             return
         if left:
             log.info("group %s: unsubscribed from %s", subscription.group, ", ".join(sorted(left)))
-            self._shared.probe("facet.left")
+            self._resources.probe("facet.left")
 
     def _is_committed(self, topics: frozenset[str], commit: Callable[[frozenset[str]], bool]) -> bool:
-        now_s = self._shared.clock_s()
+        now_s = self._resources.clock_s()
         if now_s < self._commit_again_s:
             return False
         self._commit_again_s = now_s + COMMIT_AGAIN_S
