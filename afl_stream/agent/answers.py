@@ -26,9 +26,9 @@ from afl_stream.agent.handlers import (
     Returned,
     TimedOut,
 )
-from afl_stream.agent.pool import Call, Lot
+from afl_stream.agent.pool import Call, HandlerBatch
 from afl_stream.agent.resources import AgentResources
-from afl_stream.agent.work import Work, WorkLot
+from afl_stream.agent.work import Work, WorkBatch
 from afl_stream.errors import EventTooLarge, StreamError, Unreadable, ValueRefused
 from afl_stream.transport import RecordTooLarge, TopicPartition, TransportError
 from afl_stream.wire.messages import Event
@@ -90,9 +90,9 @@ class Answering:
         settled = self._settled
         return [settled.popleft() for _ in range(len(settled))]
 
-    def lot(self, lot: WorkLot) -> Lot:
+    def batch(self, batch: WorkBatch) -> HandlerBatch:
         """Return the calls that run the handlers of these records."""
-        return Lot(*(self._call(work) for work in lot.works), secluded=lot.is_secluded)
+        return HandlerBatch(*(self._call(work) for work in batch.works), secluded=batch.is_secluded)
 
     def _call(self, work: Work) -> Call:
         """Return the call that runs this record's handler, or that reports why it cannot run."""
@@ -113,7 +113,7 @@ class Answering:
             facet=event.event_type,
             on_outcome=partial(self._on_outcome, work, event),
             # Coroutines share a thread anyway.
-            pace=None if shape.is_async else route.pace,
+            run_time=None if shape.is_async else route.run_time,
         )
         if shape.takes_context:
             call.arguments = (payload, self._context(work, event, call))

@@ -102,7 +102,7 @@ class HandlerContext:
         self._send_update(partial)
 
 
-class Pace:
+class RunTimeEstimate:
     """The run time of one handler, estimated from the latest runs. Unknown before the first run."""
 
     __slots__ = ("mean_s",)
@@ -125,7 +125,7 @@ class Route:
     timeout_s: float | None = None
     retry: RetryPolicy | None = None
     metadata: Mapping[str, object] | None = None
-    pace: Pace = field(default_factory=Pace)
+    run_time: RunTimeEstimate = field(default_factory=RunTimeEstimate)
 
     def payload(self, facet: str, payload: Mapping[str, object]) -> dict[str, object]:
         """Return the payload for the handler: its own copy, with the facet's name and the registered metadata."""

@@ -15,7 +15,7 @@ from afl_stream.agent.handlers import RouteTable
 from afl_stream.agent.partitions import FIRST_BACKOFF_S, HeldPartitions
 from afl_stream.agent.resources import AgentResources
 from afl_stream.agent.subscriptions import Subscription, SubscriptionChange
-from afl_stream.agent.work import PartitionWork, Work, WorkLot
+from afl_stream.agent.work import PartitionWork, Work, WorkBatch
 from afl_stream.errors import Unreadable
 from afl_stream.transport import Consumer, Record, TopicPartition
 from afl_stream.wire.messages import Event
@@ -24,8 +24,8 @@ log = logging.getLogger(__name__)
 
 #: How long reading blocks while unfinished records wait for a report.
 BUSY_POLL_S: Final = 0.01
-#: How long reading waits for lots of quick handlers: two threads that both compute get less done than one at a time.
-LOT_WAIT_S: Final = 0.01
+#: How long reading waits for batches of quick handlers: two threads that both compute get less done than one at a time.
+BATCH_WAIT_S: Final = 0.01
 #: How long partitions that are taken away wait for answers that are on their way.
 REVOKE_FLUSH_S: Final = 1.0
 #: Event ids remembered to count duplicates.
@@ -273,7 +273,7 @@ class GroupMember:
         """Start what is ready while slots are free."""
         if not self._ready:
             return
-        lots: list[WorkLot] = []
+        batches: list[WorkBatch] = []
         waiting: deque[Work] = deque()
         now_s = self._resources.clock_s()
         while self._ready:
@@ -282,30 +282,30 @@ class GroupMember:
                 waiting.append(work)
                 continue
             crashes = work.crashes
-            if self._ends_unstarted(work, crashes) or (lots and not crashes and lots[-1].take(work)):
+            if self._ends_unstarted(work, crashes) or (batches and not crashes and batches[-1].take(work)):
                 continue
             is_secluded = crashes > 0 and self._suspects.has_last_chance(crashes)
             if self._suspects.reserve(work) if is_secluded else self._resources.pool.reserve():
-                lots.append(WorkLot(work, is_secluded=is_secluded))
+                batches.append(WorkBatch(work, is_secluded=is_secluded))
             else:
                 waiting.append(work)
                 if not is_secluded:
                     break
         self._ready.extendleft(reversed(waiting))
-        if lots and self._note_starts(lots):
-            self._run(lots)
+        if batches and self._note_starts(batches):
+            self._run(batches)
 
-    def _run(self, lots: Sequence[WorkLot]) -> None:
+    def _run(self, batches: Sequence[WorkBatch]) -> None:
         answering, pool = self._answering, self._resources.pool
         self._resources.probe("agent.started")
         answering.wake.clear()
-        for lot in lots:
-            for work in lot.works:
+        for batch in batches:
+            for work in batch.works:
                 work.tries += 1
-            self._in_flight.update(lot.works)
-            pool.run(answering.lot(lot))
-        if any(len(lot.works) > 1 for lot in lots):
-            answering.wake.wait(LOT_WAIT_S)
+            self._in_flight.update(batch.works)
+            pool.run(answering.batch(batch))
+        if any(len(batch.works) > 1 for batch in batches):
+            answering.wake.wait(BATCH_WAIT_S)
 
     def _has_route(self, work: Work) -> bool:
         """Give a record that is to start its handler, as it is registered now.
@@ -340,13 +340,13 @@ class GroupMember:
             return True
         return False
 
-    def _note_starts(self, lots: Sequence[WorkLot]) -> bool:
+    def _note_starts(self, batches: Sequence[WorkBatch]) -> bool:
         """Note which records start; return False when the note cannot be made durable now, so that nothing may start.
 
         The note is made durable first where an earlier process may have run the record too, or where no commit yet says
         that this process is at work: a record that kills at once must be counted.
         """
-        starting = [work for lot in lots for work in lot.works]
+        starting = [work for batch in batches for work in batch.works]
         doubtful: dict[TopicPartition, PartitionWork] = {}
         for work in starting:
             partition = work.partition
@@ -370,9 +370,9 @@ class GroupMember:
             if work.partition.held:
                 work.not_before_s = retry_at_s
                 self._ready.appendleft(work)
-        for lot in lots:
+        for batch in batches:
             self._resources.pool.release()
-            if lot.is_secluded:
+            if batch.is_secluded:
                 self._suspects.not_started()
         return False
 

@@ -16,20 +16,32 @@ from afl.core.handlers.loops import run_loop
 from afl.core.handlers.returned import awaitable_of
 from afl.core.handlers.stuck_handlers import HandlersStuck, StuckHandlers
 from afl.core.process.crashes import Crash
-from afl_stream.agent.handlers import NotRun, Outcome, Pace, Raised, Returned, TimedOut
+from afl_stream.agent.handlers import NotRun, Outcome, Raised, Returned, RunTimeEstimate, TimedOut
 from afl_stream.limits import MAX_STUCK_HANDLERS
 
 #: How long a call that runs in seclusion keeps others from starting, and how long it waits for those that run.
 SECLUSION_S: Final = 60.0
-#: A lot that has begun this long ago has met a slow call, and its others go where there is room.
+#: A batch that has begun this long ago has met a slow call, and its others go where there is room.
 _OVERDUE_S: Final = 0.05
 
 
 class Call:
     """One run of a handler. The first claimant, its end or its time-out, reports the outcome."""
 
-    __slots__ = ("_claimed", "_lock", "_on_outcome", "arguments", "cancel", "deadline", "facet", "handler",
-                 "is_async", "lot", "pace", "timeout_s")  # fmt: skip
+    __slots__ = (
+        "_claimed",
+        "_lock",
+        "_on_outcome",
+        "arguments",
+        "batch",
+        "cancel",
+        "deadline",
+        "facet",
+        "handler",
+        "is_async",
+        "run_time",
+        "timeout_s",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -39,7 +51,7 @@ class Call:
         is_async: bool,
         timeout_s: float | None,
         on_outcome: Callable[[Outcome], None],
-        pace: Pace | None = None,
+        run_time: RunTimeEstimate | None = None,
         facet: str = "",
     ) -> None:
         self.handler = handler
@@ -47,8 +59,8 @@ class Call:
         self.arguments = arguments
         self.is_async = is_async
         self.timeout_s = timeout_s
-        self.pace = pace
-        self.lot: Lot | None = None
+        self.run_time = run_time
+        self.batch: HandlerBatch | None = None
         self.deadline = float("inf")
         self.cancel: Callable[[], object] | None = None
         self._on_outcome = on_outcome
@@ -69,7 +81,7 @@ class Call:
         self._on_outcome(outcome)
 
 
-class Lot:
+class HandlerBatch:
     """Calls that run one after the other in one slot: giving each quick call a thread costs more than the call."""
 
     __slots__ = ("began_s", "calls", "is_forsaken", "secluded")
@@ -126,8 +138,8 @@ class HandlerPool:
         #: Calls that run and may run out of time.
         self._timed: set[Call] = set()
         #: Lots of several calls that are not through.
-        self._lots: set[Lot] = set()
-        self._queue: SimpleQueue[Lot | None] = SimpleQueue()
+        self._batches: set[HandlerBatch] = set()
+        self._queue: SimpleQueue[HandlerBatch | None] = SimpleQueue()
         self._workers = 0
         self._busy = 0
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -201,19 +213,19 @@ class HandlerPool:
         for listener in self._listeners:
             listener()
 
-    def run(self, lot: Lot) -> None:
+    def run(self, batch: HandlerBatch) -> None:
         """Run the calls in the slot that was reserved for them. A coroutine function's call is a batch of its own."""
-        first = lot.calls[0]
-        self._begin(first, lot)
+        first = batch.calls[0]
+        self._begin(first, batch)
         if first.is_async:
-            lot.calls.clear()
+            batch.calls.clear()
             self._run_async(first)
             return
         with self._lock:
-            if len(lot.calls) > 1:
-                self._lots.add(lot)
+            if len(batch.calls) > 1:
+                self._batches.add(batch)
             self._need_worker()
-        self._queue.put(lot)
+        self._queue.put(batch)
 
     def expire(self) -> None:
         """Time out the calls whose time is up, and move the calls behind a slow one to other slots."""
@@ -221,14 +233,14 @@ class HandlerPool:
         if self._timed:
             for call in [call for call in tuple(self._timed) if call.deadline <= now_s]:
                 self._expire_one(call)
-        if self._lots:
-            for lot in [lot for lot in tuple(self._lots) if now_s - lot.began_s > _OVERDUE_S]:
-                self._spread(lot)
+        if self._batches:
+            for batch in [batch for batch in tuple(self._batches) if now_s - batch.began_s > _OVERDUE_S]:
+                self._spread(batch)
 
     def recall(self) -> None:
         """Take back the calls that have not begun: their outcome is NotRun."""
-        for lot in tuple(self._lots):
-            while (call := lot.next()) is not None:
+        for batch in tuple(self._batches):
+            while (call := batch.next()) is not None:
                 if call.claim():
                     self._tell(call, NotRun())
 
@@ -249,29 +261,29 @@ class HandlerPool:
             Thread(target=self._work, name=f"handler-{self._workers}", daemon=True).start()
 
     def _work(self) -> None:
-        while (lot := self._queue.get()) is not None:
-            lot.began_s = self._clock_s()
-            while (call := lot.next()) is not None:
-                if call.lot is None:
-                    self._begin(call, lot)
+        while (batch := self._queue.get()) is not None:
+            batch.began_s = self._clock_s()
+            while (call := batch.next()) is not None:
+                if call.batch is None:
+                    self._begin(call, batch)
                 began_s = time.perf_counter()
                 outcome = self._outcome_of(call)
-                if call.pace is not None:
-                    call.pace.note(time.perf_counter() - began_s)
+                if call.run_time is not None:
+                    call.run_time.note(time.perf_counter() - began_s)
                 if outcome is None or not call.claim():
                     # Its time was up and its slot is another's; another thread has taken this one's place.
                     self._stuck.remove(call)
                     return
                 self._settle(call, outcome)
-            if lot.is_forsaken:
+            if batch.is_forsaken:
                 return
             with self._lock:
                 self._busy -= 1
-            self._end(lot)
+            self._end(batch)
 
-    def _begin(self, call: Call, lot: Lot) -> None:
+    def _begin(self, call: Call, batch: HandlerBatch) -> None:
         """Start the call's time: for the first of a batch when it is queued, for the others at their turn."""
-        call.lot = lot
+        call.batch = batch
         if call.timeout_s is not None:
             with self._lock:
                 call.deadline = self._clock_s() + call.timeout_s
@@ -291,8 +303,8 @@ class HandlerPool:
             self._on_stuck(problem)
 
     def _time_is_up(self, call: Call) -> None:
-        lot = call.lot
-        assert lot is not None
+        batch = call.batch
+        assert batch is not None
         if not call.is_async:
             with self._lock:
                 self._workers -= 1
@@ -300,33 +312,33 @@ class HandlerPool:
         if call.cancel is not None:
             call.cancel()
         self._settle(call, TimedOut(call.timeout_s or 0.0))
-        lot.is_forsaken = True
-        rest = Lot(secluded=lot.secluded)
-        while (left := lot.next()) is not None:
+        batch.is_forsaken = True
+        rest = HandlerBatch(secluded=batch.secluded)
+        while (left := batch.next()) is not None:
             if left is call:
                 # It had not begun.
                 self._stuck.remove(call)
             else:
                 rest.calls.append(left)
         if not rest.calls:
-            self._end(lot)
+            self._end(batch)
             return
         # They keep the slot.
         with self._lock:
-            self._lots.discard(lot)
+            self._batches.discard(batch)
         self.run(rest)
 
-    def _spread(self, lot: Lot) -> None:
-        while lot.calls and self.reserve():
-            call = lot.next()
+    def _spread(self, batch: HandlerBatch) -> None:
+        while batch.calls and self.reserve():
+            call = batch.next()
             if call is None:
                 self.release()
             else:
-                self.run(Lot(call))
+                self.run(HandlerBatch(call))
 
-    def _end(self, lot: Lot) -> None:
+    def _end(self, batch: HandlerBatch) -> None:
         with self._lock:
-            self._lots.discard(lot)
+            self._batches.discard(batch)
         self.release()
 
     def _outcome_of(self, call: Call) -> Outcome | None:
@@ -369,11 +381,11 @@ class HandlerPool:
             self._on_fatal(error)
             return
         self._settle(call, Raised(asyncio.CancelledError()) if done.cancelled() else done.result())
-        assert call.lot is not None
-        self._end(call.lot)
+        assert call.batch is not None
+        self._end(call.batch)
 
     def _settle(self, call: Call, outcome: Outcome) -> None:
-        if call.lot is not None and call.lot.secluded:
+        if call.batch is not None and call.batch.secluded:
             # Before a caller can see the outcome and end the seclusion.
             with self._lock:
                 self._seclusion_is_over = True

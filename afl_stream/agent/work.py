@@ -14,8 +14,8 @@ from afl_stream.wire.messages import Event
 #: A handler that takes longer than this is worth a thread's turn of its own.
 _QUICK_S: Final = 0.000_5
 #: Limits of one batch: the time that its handlers may take together, and their number.
-_LOT_S: Final = 0.005
-_LOT_WORKS: Final = 128
+_BATCH_S: Final = 0.005
+_BATCH_WORKS: Final = 128
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,14 +81,14 @@ class Work:
     @property
     def expected_s(self) -> float:
         """How long its handler takes, as far as is known; infinite when it is unknown."""
-        return float("inf") if self.route is None else self.route.pace.mean_s
+        return float("inf") if self.route is None else self.route.run_time.mean_s
 
     def is_copy_of(self, other: Work) -> bool:
         """Return whether both are the same record, read twice."""
         return (self.partition.where, self.record.offset) == (other.partition.where, other.record.offset)
 
 
-class WorkLot:
+class WorkBatch:
     """Records that start together, in one slot: a single one, or several whose handlers are known to be quick."""
 
     __slots__ = ("_expected_s", "is_secluded", "works")
@@ -102,9 +102,9 @@ class WorkLot:
     def take(self, work: Work) -> bool:
         """Add another record, which is no suspect, if there is room for it."""
         expected_s = work.expected_s
-        if self.is_secluded or expected_s > _QUICK_S or self._expected_s + expected_s > _LOT_S:
+        if self.is_secluded or expected_s > _QUICK_S or self._expected_s + expected_s > _BATCH_S:
             return False
-        if len(self.works) >= _LOT_WORKS:
+        if len(self.works) >= _BATCH_WORKS:
             return False
         self.works.append(work)
         self._expected_s += expected_s

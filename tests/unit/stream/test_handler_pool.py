@@ -9,8 +9,8 @@ import pytest
 
 from afl.core.handlers.calling import Handler, is_async, takes_context
 from afl.core.handlers.stuck_handlers import HandlersStuck
-from afl_stream.agent.handlers import NotRun, Outcome, Pace, Raised, Returned, TimedOut
-from afl_stream.agent.pool import SECLUSION_S, Call, HandlerPool, Lot
+from afl_stream.agent.handlers import NotRun, Outcome, Raised, Returned, RunTimeEstimate, TimedOut
+from afl_stream.agent.pool import SECLUSION_S, Call, HandlerBatch, HandlerPool
 from afl_stream.embedded.transport import Crash
 from tests.eventually import eventually
 
@@ -48,7 +48,7 @@ class Bench:
             )
             for handler in handlers
         ]
-        self.pool.run(Lot(*calls))
+        self.pool.run(HandlerBatch(*calls))
         return calls
 
     def holding(self, began: Event) -> Handler:
@@ -257,13 +257,13 @@ def test_calls_that_have_not_begun_can_be_taken_back(bench: Bench) -> None:
 
 
 def test_the_pace_of_a_handler_is_known_after_its_first_run_and_follows_the_latest() -> None:
-    pace = Pace()
-    assert pace.mean_s == float("inf")
+    run_time = RunTimeEstimate()
+    assert run_time.mean_s == float("inf")
 
-    pace.note(0.008)
-    assert pace.mean_s == 0.008
-    pace.note(0.016)
-    assert pace.mean_s == pytest.approx(0.009)
+    run_time.note(0.008)
+    assert run_time.mean_s == 0.008
+    run_time.note(0.016)
+    assert run_time.mean_s == pytest.approx(0.009)
 
 
 @pytest.mark.parametrize("handler", [lambda payload: None, _answer], ids=["function", "coroutine"])
@@ -272,7 +272,7 @@ def test_nothing_starts_between_the_end_of_one_that_ran_secluded_and_the_word_th
 ) -> None:
     assert bench.pool.reserve_secluded("one")
     call = Call(handler, ({},), is_async=is_async(handler), timeout_s=None, on_outcome=bench.outcomes.put)
-    bench.pool.run(Lot(call, secluded=True))
+    bench.pool.run(HandlerBatch(call, secluded=True))
     bench.outcome()
     eventually(lambda: bench.pool.in_use == 0, 10)
 
