@@ -17,11 +17,13 @@ log = logging.getLogger(__name__)
 _WAITS: Final = "%s; %s[%d] waits"
 
 
-def open_first(partition: PartitionWork, resources: AgentResources, warnings: LimitedLog) -> Event | Unreadable | None:
+def decode_first(
+    partition: PartitionWork, resources: AgentResources, warnings: LimitedLog
+) -> Event | Unreadable | None:
     """Return the first undecoded record, or why it cannot be read; None: it has to wait, which is noted."""
-    record = partition.unopened[0]
+    record = partition.undecoded[0]
     try:
-        return resources.records.open(record)
+        return resources.records.decode(record)
     except Unreadable as error:
         return error
     except SchemaUnavailable as error:
@@ -32,6 +34,6 @@ def open_first(partition: PartitionWork, resources: AgentResources, warnings: Li
             partition.waits_for = f"{record.topic}[{record.partition}] offset {record.offset}: {error}"
         warnings.warning(f"waits for schemas of {record.topic}", _WAITS, error, *partition.where)
     except NewerFormat as error:
-        partition.halted = f"{record.topic}[{record.partition}] offset {record.offset}: {error}"
-        log.error("%s; the partition is paused", partition.halted)
+        partition.paused_reason = f"{record.topic}[{record.partition}] offset {record.offset}: {error}"
+        log.error("%s; the partition is paused", partition.paused_reason)
     return None

@@ -125,7 +125,7 @@ class ReadAgain:
         for records in read_ranges(self._resources.transport, oldest, _LOOK_S):
             for record in records:
                 try:
-                    event = self._resources.records.open(record)
+                    event = self._resources.records.decode(record)
                 except (StreamError, SchemaUnavailable, NewerFormat):
                     continue  # Handling it reports what is wrong with it.
                 if self._resources.ended_runs.has_completed(event):

@@ -10,7 +10,7 @@ from typing import Final
 from afl.core.text.warning_limits import LimitedLog
 from afl_stream.agent.answers import NO_HANDLER, After, Answering, PoisonEvent, Settled
 from afl_stream.agent.crash_suspects import Suspects
-from afl_stream.agent.decoding import open_first
+from afl_stream.agent.decoding import decode_first
 from afl_stream.agent.handlers import RouteTable
 from afl_stream.agent.partitions import FIRST_BACKOFF_S, HeldPartitions
 from afl_stream.agent.resources import AgentResources
@@ -225,43 +225,43 @@ class GroupMember:
         self._suspects.let_others_start(self._in_flight)
         if starting:
             for partition in self._held:
-                self._open(partition)
+                self._decode(partition)
             self._start()
 
-    def _open(self, partition: PartitionWork) -> None:
+    def _decode(self, partition: PartitionWork) -> None:
         """Decode and queue the records of the partition within its window, up to the first record that must wait."""
-        if partition.halted is not None or partition.retry_at_s > self._resources.clock_s():
+        if partition.paused_reason is not None or partition.retry_at_s > self._resources.clock_s():
             return
         if self._subscribed.is_leaving(partition.where.topic):
             return
         progress = partition.progress
-        while partition.unopened and progress.has_room_for(partition.unopened[0].offset):
-            record = partition.unopened[0]
-            opened = open_first(partition, self._resources, self._warnings)
-            if opened is None:
+        while partition.undecoded and progress.has_room_for(partition.undecoded[0].offset):
+            record = partition.undecoded[0]
+            decoded = decode_first(partition, self._resources, self._warnings)
+            if decoded is None:
                 return
-            partition.unopened.popleft()
+            partition.undecoded.popleft()
             partition.waits, partition.waits_for = 0, None
             partition.dirty = True
             if progress.take(record.offset):
-                if record.offset < progress.read_again_until and self._held.read_again.skips(partition.where, opened):
+                if record.offset < progress.read_again_until and self._held.read_again.skips(partition.where, decoded):
                     progress.finish(record.offset)
                 else:
-                    self._take_in_hand(partition, record, opened)
+                    self._enqueue(partition, record, decoded)
             else:
                 self._resources.counters.add("skipped")
 
-    def _take_in_hand(self, partition: PartitionWork, record: Record, opened: Event | Unreadable) -> None:
-        if isinstance(opened, Unreadable):
-            self._give_up(Work(partition=partition, record=record), opened)
+    def _enqueue(self, partition: PartitionWork, record: Record, decoded: Event | Unreadable) -> None:
+        if isinstance(decoded, Unreadable):
+            self._give_up(Work(partition=partition, record=record), decoded)
             return
-        work = Work(partition=partition, record=record, event=opened)
-        if opened.id in self._seen_events:
+        work = Work(partition=partition, record=record, event=decoded)
+        if decoded.id in self._seen_events:
             self._resources.counters.add("duplicates")
-        self._seen_events[opened.id] = None
+        self._seen_events[decoded.id] = None
         if len(self._seen_events) > REMEMBERED_EVENTS:
             self._seen_events.popitem(last=False)
-        queue = self._steps.setdefault(opened.step_id, deque())
+        queue = self._steps.setdefault(decoded.step_id, deque())
         queue.append(work)
         self._queued += 1
         if len(queue) == 1:

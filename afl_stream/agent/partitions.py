@@ -79,7 +79,7 @@ class HeldPartitions:
     @property
     def is_waiting(self) -> bool:
         """Whether there are records that could not be decoded yet, and that will be soon."""
-        return any(partition.unopened and not partition.halted for partition in self._partitions.values())
+        return any(partition.undecoded and not partition.paused_reason for partition in self._partitions.values())
 
     # Reading
 
@@ -108,7 +108,7 @@ class HeldPartitions:
         for record in records:
             partition = self._partitions.get(record.topic_partition)
             if partition is not None:
-                partition.unopened.append(record)
+                partition.undecoded.append(record)
         if records:
             self._resources.counters.add("read", len(records))
             self.progressed()
@@ -135,7 +135,7 @@ class HeldPartitions:
         full = {
             where
             for where, partition in self._partitions.items()
-            if room <= 0 or partition.unopened or where.topic not in self.wanted
+            if room <= 0 or partition.undecoded or where.topic not in self.wanted
         }
         pause, resume = full - self._paused, self._paused - full
         if pause:
@@ -193,7 +193,7 @@ class HeldPartitions:
             self._paused.discard(where)
             if partition is not None:
                 partition.held = False
-                partition.unopened.clear()
+                partition.undecoded.clear()
                 self._on_drop(partition)
 
     # Committing
@@ -254,7 +254,7 @@ class HeldPartitions:
             return
         self._next_lag_s = now_s + self._resources.config.lag_interval_s
         lag, view = 0, self._consumer.view()
-        if not view.unfetched and all(p.progress.is_finished and not p.unopened for p in self._partitions.values()):
+        if not view.unfetched and all(p.progress.is_finished and not p.undecoded for p in self._partitions.values()):
             # All records of the log are handled. The remaining offsets are transaction markers.
             self._lag = 0
             return
@@ -268,7 +268,7 @@ class HeldPartitions:
     def health(self, in_flight: int) -> tuple[tuple[str, ...], int]:
         """Return what is wrong, in words, and the lag. Any thread may call this."""
         held = tuple(self._partitions.values())
-        reasons = [why for partition in held if (why := partition.halted or partition.waits_for) is not None]
+        reasons = [why for partition in held if (why := partition.paused_reason or partition.waits_for) is not None]
         if (problem := self._watchdog.problem) is not None:
             reasons.append(problem if self.group in problem else f"group {self.group}: {problem}")
         silent_s = self._resources.clock_s() - self._last_progress_s

@@ -78,7 +78,7 @@ class AgentRecords:
                 return
             _log.warning("could not check whether the schemas are still on their topic: %s", error)
 
-    def open(self, record: Record) -> Event:
+    def decode(self, record: Record) -> Event:
         """Decode an event. Raises Unreadable, SchemaUnavailable and NewerFormat."""
         message = self._codec.decode(record.value, record.headers)
         if not isinstance(message, Event):

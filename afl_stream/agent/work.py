@@ -36,14 +36,14 @@ class PartitionWork:
     progress: PartitionProgress
     held: bool = True
     #: Read, but not decoded: past the window, or behind a record that cannot be decoded now.
-    unopened: deque[Record] = field(default_factory=deque)
+    undecoded: deque[Record] = field(default_factory=deque)
     #: When to try again to decode the first of them.
     retry_at_s: float = 0.0
     waits: int = 0
     #: Why the first of them waits for a schema that is gone.
     waits_for: str | None = None
     #: Why nothing of this partition is handled until an operator acts.
-    halted: str | None = None
+    paused_reason: str | None = None
     dirty: bool = False
 
 

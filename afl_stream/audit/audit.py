@@ -102,8 +102,8 @@ class Audit:
         self._written = {} if config.from_beginning else sink.written()
         #: Where each partition's first assignment began, in a run from the beginning.
         self._begun: set[TopicPartition] = set()
-        self._unopened: dict[TopicPartition, deque[Record]] = {}
-        self._halted: dict[TopicPartition, str] = {}
+        self._undecoded: dict[TopicPartition, deque[Record]] = {}
+        self._pauses: dict[TopicPartition, str] = {}
         #: Partitions that wait for a schema that is gone.
         self._waits: dict[TopicPartition, _Wait] = {}
         self._positions: dict[TopicPartition, int] = {}
@@ -154,7 +154,7 @@ class Audit:
     @property
     def problems(self) -> tuple[str, ...]:
         """The partitions that are not followed, and why. Any thread may read this."""
-        return (*self._halted.copy().values(), *(wait.why for wait in self._waits.copy().values()))
+        return (*self._pauses.copy().values(), *(wait.why for wait in self._waits.copy().values()))
 
     def health(self) -> Health:
         """Return whether the audit makes progress. Any thread may call this."""
@@ -237,7 +237,7 @@ class Audit:
         self._sink.close()
 
     def _turn(self, consumer: Consumer, timeout_s: float) -> int:
-        full = {where for where, queue in self._unopened.items() if queue}
+        full = {where for where, queue in self._undecoded.items() if queue}
         if full - self._paused:
             consumer.pause(sorted(full - self._paused))
         if self._paused - full:
@@ -247,8 +247,8 @@ class Audit:
         lines = self._read(consumer, timeout_s, reached)
         self._probe("audit.polled")
         if self._clock_s() >= self._retry_at_s:
-            for where in list(self._unopened):
-                lines.extend(self._open(where, reached))
+            for where in list(self._undecoded):
+                lines.extend(self._decode(where, reached))
         if lines:
             self._sink.write(lines)
             self._probe("audit.written")
@@ -279,7 +279,7 @@ class Audit:
                 raise
             return [self._lost(consumer, error, reached)]
         for record in records:
-            self._unopened.setdefault(record.topic_partition, deque()).append(record)
+            self._undecoded.setdefault(record.topic_partition, deque()).append(record)
         if self._own is not None:
             self._own.note(records)
         return []
@@ -293,7 +293,7 @@ class Audit:
             return  # It was recreated, or one broker did not know it yet.
         self._gone.add(topic)
         log.error("topic %s does not exist any more; the audit continues with the others until it exists again", topic)
-        held = {*consumer.assignment(), *self._unopened, *self._positions, *self._written}
+        held = {*consumer.assignment(), *self._undecoded, *self._positions, *self._written}
         self._forget([where for where in held if where.topic == topic])
 
     def _forget(self, partitions: Collection[TopicPartition]) -> None:
@@ -310,13 +310,13 @@ class Audit:
         self._forget(ended)
         return ended
 
-    def _open(self, where: TopicPartition, reached: dict[TopicPartition, LastWritten]) -> list[bytes]:
+    def _decode(self, where: TopicPartition, reached: dict[TopicPartition, LastWritten]) -> list[bytes]:
         """Return the lines of what was read of a partition, up to a record that has to wait."""
         lines: list[bytes] = []
-        queue = self._unopened[where]
+        queue = self._undecoded[where]
         if where in self._waits and self._clock_s() < self._waits[where].retry_at_s:
             return lines
-        while queue and where not in self._halted:
+        while queue and where not in self._pauses:
             record = queue[0]
             if not self._is_followed(where.topic):
                 pass
@@ -334,8 +334,8 @@ class Audit:
                     self._backoff_s = min(2 * self._backoff_s, self.config.max_backoff_s)
                     break
                 except NewerFormat as error:
-                    self._halted[where] = f"{where.topic}[{where.partition}] offset {record.offset}: {error}"
-                    log.error("%s; the partition is paused", self._halted[where])
+                    self._pauses[where] = f"{record.topic}[{record.partition}] offset {record.offset}: {error}"
+                    log.error("%s; the partition is paused", self._pauses[where])
                     break
                 self._backoff_s = FIRST_BACKOFF_S
                 self._waits.pop(where, None)
@@ -441,8 +441,8 @@ class Audit:
 
     def on_lost(self, partitions: Sequence[TopicPartition]) -> None:
         for where in partitions:
-            self._unopened.pop(where, None)
-            self._halted.pop(where, None)
+            self._undecoded.pop(where, None)
+            self._pauses.pop(where, None)
             self._waits.pop(where, None)
             self._positions.pop(where, None)
             self._paused.discard(where)
