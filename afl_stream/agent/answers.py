@@ -64,7 +64,7 @@ class After(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Settled:
+class Completion:
     """A report about a record, from the thread that has it. `wait_s` is the wait before a retry."""
 
     work: Work
@@ -79,16 +79,16 @@ class Answering:
     def __init__(self, resources: AgentResources, group: str) -> None:
         self._resources = resources
         self._group = group
-        self._settled: deque[Settled] = deque()
+        self._completions: deque[Completion] = deque()
         self._warnings = LimitedLog(log)
         #: Set whenever the member has something to do.
         self.wake = Flag()
 
-    def take_settled(self) -> list[Settled]:
+    def take_completions(self) -> list[Completion]:
         """Return the reports since the last call."""
         self.wake.clear()
-        settled = self._settled
-        return [settled.popleft() for _ in range(len(settled))]
+        completions = self._completions
+        return [completions.popleft() for _ in range(len(completions))]
 
     def batch(self, batch: WorkBatch) -> HandlerBatch:
         """Return the calls that run the handlers of these records."""
@@ -174,7 +174,7 @@ class Answering:
         except RecordTooLarge as error:
             self._too_large(work, error)
         except TransportError as error:
-            self._tell(Settled(work, After.SEND_AGAIN, error=error))
+            self._report(Completion(work, After.SEND_AGAIN, error=error))
         else:
             self._resources.probe("agent.produced")
 
@@ -182,14 +182,14 @@ class Answering:
         self._resources.shutdown.check()
         work.is_running = False
         if isinstance(outcome, NotRun):
-            self._tell(Settled(work, After.START_AGAIN))
+            self._report(Completion(work, After.START_AGAIN))
             return
         self._resources.probe("agent.handled")
         counters = self._resources.counters
         if isinstance(outcome, Returned):
             if answers_later(outcome.value):
                 counters.add("deferred")
-                self._tell(Settled(work, After.FINISH))
+                self._report(Completion(work, After.FINISH))
                 return
             self._queue_result(work, event, outcome.value)
         else:
@@ -197,7 +197,7 @@ class Answering:
             wait_s = next_try_s(work.route.retry if work.route is not None else None, work.tries, error)
             if wait_s is not None:
                 counters.add("retried")
-                self._tell(Settled(work, After.RETRY, wait_s))
+                self._report(Completion(work, After.RETRY, wait_s))
                 return
             self._queue_failure_of(work, event, outcome)
         self.send(work)
@@ -282,12 +282,12 @@ class Answering:
             return
         self._resources.probe("agent.acknowledged")
         if error is None:
-            self._tell(Settled(work, After.SEND_NEXT))
+            self._report(Completion(work, After.SEND_NEXT))
         else:
-            self._tell(Settled(work, After.SEND_AGAIN, error=error))
+            self._report(Completion(work, After.SEND_AGAIN, error=error))
 
-    def _tell(self, news: Settled) -> None:
-        self._settled.append(news)
+    def _report(self, completion: Completion) -> None:
+        self._completions.append(completion)
         if not self.wake.is_set():
             self.wake.set()
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from afl.core.text.warning_limits import LimitedLog
-from afl_stream.agent.answers import NO_HANDLER, After, Answering, PoisonEvent, Settled
+from afl_stream.agent.answers import NO_HANDLER, After, Answering, Completion, PoisonEvent
 from afl_stream.agent.crash_suspects import Suspects
 from afl_stream.agent.decoding import decode_first
 from afl_stream.agent.handlers import RouteTable
@@ -105,7 +105,7 @@ class GroupMember:
         self._advance(starting)
         resources.producer.poll(0)
         resources.pool.expire()
-        self._settle()
+        self._take_completions()
         self._held.commit_when_due()
         self._held.measure_lag()
         resources.shutdown.check()
@@ -145,7 +145,7 @@ class GroupMember:
 
     def commit(self) -> None:
         """Commit what is finished, and wait until that is durable."""
-        self._settle()
+        self._take_completions()
         self._held.commit_now()
 
     def drain(self, deadline_s: float) -> bool:
@@ -168,7 +168,7 @@ class GroupMember:
 
     def _follow(self) -> bool:
         """Change the subscription as far as that is possible now, and return whether the group was left."""
-        self._settle()
+        self._take_completions()
         self._subscribed.follow({work.record.topic for work in self._in_flight}, self._commit_topics)
         if self.has_left:
             self._resources.pool.not_on_free(self._answering.wake.set)
@@ -188,7 +188,7 @@ class GroupMember:
         self._resources.pool.recall()
         if any(work.outgoing and work.partition.where in partitions for work in self._in_flight):
             self._resources.producer.flush(REVOKE_FLUSH_S)
-        self._settle()
+        self._take_completions()
 
     def _on_drop(self, partition: PartitionWork) -> None:
         self._suspects.drop(partition)
@@ -221,7 +221,7 @@ class GroupMember:
         return count
 
     def _advance(self, starting: bool) -> None:
-        self._settle()
+        self._take_completions()
         self._suspects.let_others_start(self._in_flight)
         if starting:
             for partition in self._held:
@@ -386,9 +386,9 @@ class GroupMember:
 
     # Settling
 
-    def _settle(self) -> None:
-        for news in self._answering.take_settled():
-            self._take_news(news)
+    def _take_completions(self) -> None:
+        for completion in self._answering.take_completions():
+            self._take_completion(completion)
         if self._to_send:
             now_s = self._resources.clock_s()
             due = [work for at_s, work in self._to_send if at_s <= now_s]
@@ -396,26 +396,28 @@ class GroupMember:
             for work in due:
                 self._answering.send(work)
 
-    def _take_news(self, news: Settled) -> None:
-        work = news.work
+    def _take_completion(self, completion: Completion) -> None:
+        work = completion.work
         self._held.progressed()
-        if news.after is After.RETRY:
+        if completion.after is After.RETRY:
             self._in_flight.discard(work)
-            self._retry(work, news.wait_s)
-        elif news.after is After.START_AGAIN:
+            self._retry(work, completion.wait_s)
+        elif completion.after is After.START_AGAIN:
             self._in_flight.discard(work)
             work.tries -= 1
             self._retry(work, 0.0)
-        elif news.after is After.SEND_AGAIN:
+        elif completion.after is After.SEND_AGAIN:
             self._resources.counters.add("resent")
             refused = "an answer of group %s was not acknowledged: %s"
-            self._warnings.warning("answers that were not acknowledged", refused, self.subscription.group, news.error)
+            self._warnings.warning(
+                "answers that were not acknowledged", refused, self.subscription.group, completion.error
+            )
             self._to_send.append((self._resources.clock_s() + FIRST_BACKOFF_S, work))
-        elif news.after is After.SEND_NEXT and len(work.outgoing) > 1:
+        elif completion.after is After.SEND_NEXT and len(work.outgoing) > 1:
             work.outgoing.popleft()
             self._answering.send(work)
         else:
-            if news.after is After.SEND_NEXT:
+            if completion.after is After.SEND_NEXT:
                 self._resources.counters.add("answered" if work.partition.held else "orphaned")
             self._finish(work)
 

@@ -242,7 +242,7 @@ class HandlerPool:
         for batch in tuple(self._batches):
             while (call := batch.next()) is not None:
                 if call.claim():
-                    self._tell(call, NotRun())
+                    self._report(call, NotRun())
 
     def close(self) -> None:
         """Let the idle threads end. Running handlers continue on their daemon threads."""
@@ -274,7 +274,7 @@ class HandlerPool:
                     # Its time was up and its slot is another's; another thread has taken this one's place.
                     self._stuck.remove(call)
                     return
-                self._settle(call, outcome)
+                self._complete(call, outcome)
             if batch.is_forsaken:
                 return
             with self._lock:
@@ -311,7 +311,7 @@ class HandlerPool:
                 self._busy -= 1
         if call.cancel is not None:
             call.cancel()
-        self._settle(call, TimedOut(call.timeout_s or 0.0))
+        self._complete(call, TimedOut(call.timeout_s or 0.0))
         batch.is_forsaken = True
         rest = HandlerBatch(secluded=batch.secluded)
         while (left := batch.next()) is not None:
@@ -380,21 +380,21 @@ class HandlerPool:
         if error is not None:
             self._on_fatal(error)
             return
-        self._settle(call, Raised(asyncio.CancelledError()) if done.cancelled() else done.result())
+        self._complete(call, Raised(asyncio.CancelledError()) if done.cancelled() else done.result())
         assert call.batch is not None
         self._end(call.batch)
 
-    def _settle(self, call: Call, outcome: Outcome) -> None:
+    def _complete(self, call: Call, outcome: Outcome) -> None:
         if call.batch is not None and call.batch.secluded:
             # Before a caller can see the outcome and end the seclusion.
             with self._lock:
                 self._seclusion_is_over = True
-        self._tell(call, outcome)
+        self._report(call, outcome)
         if call.timeout_s is not None:
             with self._lock:
                 self._timed.discard(call)
 
-    def _tell(self, call: Call, outcome: Outcome) -> None:
+    def _report(self, call: Call, outcome: Outcome) -> None:
         try:
             call.tell(outcome)
         except BaseException as error:  # noqa: BLE001 - the agent cannot continue: it decides how to end
