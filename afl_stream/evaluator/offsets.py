@@ -153,9 +153,9 @@ class StoredOffsets:
             bounds = consumer.watermarks(partition)
             self._ends[partition] = bounds.high
             moves[partition] = self._continued(partition, position, stored, bounds)
-        news = [move for move in moves.values() if move.replaces is not None or move.next_offset != move.expected]
-        if news:
-            self._store.commit_batch(Batch(positions=news))
+        new_moves = [move for move in moves.values() if move.replaces is not None or move.next_offset != move.expected]
+        if new_moves:
+            self._store.commit_batch(Batch(positions=new_moves))
         for partition, move in moves.items():
             self._positions[partition], self._next[partition] = move.position, move.next_offset
         return {partition: self._next[partition] for partition in partitions}

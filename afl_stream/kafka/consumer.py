@@ -172,9 +172,9 @@ class KafkaConsumer:
         """
         if self._is_member:
             self._offsets.commit_again()
-            if (news := self._topic_ids.look(self._topics)) is not None:
-                self._drop_recreated(news.recreated)
-                for topic in sorted(news.gone):
+            if (changes := self._topic_ids.look(self._topics)) is not None:
+                self._drop_recreated(changes.recreated)
+                for topic in sorted(changes.gone):
                     self._tell_unknown(topic)
         if self._unwelcome:
             self._welcome_again()

@@ -15,7 +15,7 @@ from afl.core.process.long_waits import WAITS
 from afl.core.process.stopping import PROCESS_STOP
 from afl.core.text.warning_limits import LimitedLog
 from afl_stream.kafka.errors import FENCED, Connection, error_of, transport_error
-from afl_stream.kafka.topic_ids import TopicIds, TopicNews
+from afl_stream.kafka.topic_ids import TopicChanges, TopicIds
 from afl_stream.kafka.waits import LONGEST_CALL_S
 from afl_stream.offset_owner import TOPIC_RECREATED, with_topic, without_topic
 from afl_stream.transport import (
@@ -109,7 +109,7 @@ class GroupOffsets:
             raise self._reading_error(error_of(error)) from error
         self._id_of.update({where: ids.get(where.topic) or "" for where in partitions})
 
-    def others(self, partitions: Iterable[TopicPartition]) -> TopicNews:
+    def others(self, partitions: Iterable[TopicPartition]) -> TopicChanges:
         """Return which of these partitions' topics are gone or recreated, as far as that is known soon."""
         ids = {where.topic: known for where in partitions if (known := self._id_of.get(where))}
         return self._ids.others({} if self._connection.is_down else ids, _LOOK_S)

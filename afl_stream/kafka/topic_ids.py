@@ -35,7 +35,7 @@ _UNTOLD: Final = frozenset({
 AskIds = Callable[[Sequence[str]], Mapping[str, "Future[Any]"]]
 
 
-class TopicNews(NamedTuple):
+class TopicChanges(NamedTuple):
     """Topics that were recreated under the same name, and topics that do not exist."""
 
     recreated: frozenset[str]
@@ -59,7 +59,7 @@ class TopicIds:
         #: Missing in the last answer. One broker may not know a new topic yet.
         self._missed: set[str] = set()
 
-    def look(self, topics: Callable[[], Collection[str]]) -> TopicNews | None:
+    def look(self, topics: Callable[[], Collection[str]]) -> TopicChanges | None:
         """Return which of these topics are gone or recreated since the first question; None: there is no news."""
         if self._asked:
             if not all(answer.done() for answer in self._asked.values()):
@@ -104,7 +104,7 @@ class TopicIds:
                 self.soon()
         return found
 
-    def others(self, ids: Mapping[str, str], timeout_s: float) -> TopicNews:
+    def others(self, ids: Mapping[str, str], timeout_s: float) -> TopicChanges:
         """Return which topics with these ids are gone or recreated, as far as answers come in time."""
         try:
             # Also in a process that was told to end: that is when it matters most.
@@ -112,7 +112,7 @@ class TopicIds:
         except (TimeoutError, KafkaException) as error:
             _log.debug("the ids of topics are not known: %s", error)
             found = {}
-        return TopicNews(
+        return TopicChanges(
             frozenset(topic for topic, told in found.items() if is_another_topic(ids[topic], told or "")),
             frozenset(topic for topic, told in found.items() if told is None),
         )
@@ -121,7 +121,7 @@ class TopicIds:
         """Ask at the next occasion: something seems to have happened to a topic."""
         self._next_s = 0.0
 
-    def _compare(self, answers: Mapping[str, Future[Any]], topics: Collection[str]) -> TopicNews | None:
+    def _compare(self, answers: Mapping[str, Future[Any]], topics: Collection[str]) -> TopicChanges | None:
         changed: set[str] = set()
         missed: set[str] = set()
         for name, answer in answers.items():
@@ -139,4 +139,4 @@ class TopicIds:
                 self._known[name] = found
                 changed.add(name)
         gone, self._missed = missed & self._missed, missed
-        return TopicNews(frozenset(changed), frozenset(gone)) if changed or gone else None
+        return TopicChanges(frozenset(changed), frozenset(gone)) if changed or gone else None

@@ -116,15 +116,15 @@ class Definitions:
 
     def refresh(self) -> None:
         """Read the topic to its current end. Raises SchemaUnavailable."""
-        news = self._log.read_to_end()
+        new_records = self._log.read_to_end()
         if self._log.losses != self._losses:
             self._losses = self._log.losses
             # The claims were of a topic that is gone; the next one is the first.
             self.claims, self._still_there = StoreClaims(), set()
         if self._still_there is not None:
-            self._still_there.update(key for key, value in news if value is not None)
-        self._undecoded.extend((key, value) for key, value in news if value is not None)
-        if news:
+            self._still_there.update(key for key, value in new_records if value is not None)
+        self._undecoded.extend((key, value) for key, value in new_records if value is not None)
+        if new_records:
             # Before new records under their keys. Their schemas may have come with other records.
             self._undecoded.extendleft(self._without_schema.items())
         while self._undecoded:

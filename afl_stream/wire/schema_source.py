@@ -93,7 +93,7 @@ class SchemasTopicSource:
         """
         with self._lock:
             if schema.fingerprint not in self._on_topic:
-                self._read_news()
+                self._read_new_records()
             held = self._schemas.setdefault(schema.fingerprint, schema)
             if held.canonical != schema.canonical:
                 raise SchemaTaken(f"{schema.fingerprint:016x}", printable(held.text, 200))
@@ -108,7 +108,7 @@ class SchemasTopicSource:
             return known
         with self._lock:
             if schema_id not in self._schemas:
-                self._read_news()
+                self._read_new_records()
             if schema_id not in self._schemas:
                 raise SchemaUnknown(f"{schema_id:016x}")
             return self._schemas[schema_id]
@@ -125,19 +125,19 @@ class SchemasTopicSource:
     def keep_announced(self) -> None:
         """Announce again the schemas that the topic has lost and this process has. Raises SchemaUnavailable."""
         with self._lock:
-            self._read_news()
+            self._read_new_records()
             gone = [schema for fingerprint, schema in self._announced.items() if fingerprint not in self._on_topic]
             for schema in gone:
                 self._append(schema)
         if gone:
             _log.warning("%d schemas were announced again, because the schemas topic lacked them", len(gone))
 
-    def _read_news(self) -> None:
-        news = list(self._log.read_to_end())
+    def _read_new_records(self) -> None:
+        new_records = list(self._log.read_to_end())
         if self._log.losses != self._losses:
             self._losses = self._log.losses
             self._on_topic.clear()
-        for key, value in news:
+        for key, value in new_records:
             if value is not None:  # A tombstone: a process that needs the schema announces it again.
                 self._take(key, value)
 
@@ -195,8 +195,8 @@ class InMemorySchemaLog:
 
     def read_to_end(self) -> list[tuple[bytes | None, bytes | None]]:
         """Return the records since the last call."""
-        news, self._next = self.records[self._next :], len(self.records)
-        return news
+        new_records, self._next = self.records[self._next :], len(self.records)
+        return new_records
 
     def lack(self, written_at_ms: int | None) -> str | None:
         """Return None: nothing is ever lost here."""

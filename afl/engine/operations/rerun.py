@@ -111,7 +111,7 @@ class _Rerun:
         #: Steps that continue, by id, with the state that they go back to.
         self._around: dict[str, str] = {}
         #: Steps whose attributes may change.
-        self._news: list[StepDocument] = []
+        self._new_steps: list[StepDocument] = []
         self._readers = _readers_of(rows)
 
     # --- what is affected ------------------------------------------------------------------------------------------
@@ -120,7 +120,7 @@ class _Rerun:
         if step.id not in self._again:
             self._again[step.id] = step
             if step.object_type != ObjectType.YIELD_ASSIGNMENT:
-                self._news.append(step)
+                self._new_steps.append(step)
             self._go_on_around(step)
 
     def redo_block(self, block: StepDocument) -> None:
@@ -130,8 +130,8 @@ class _Rerun:
 
     def spread(self) -> None:
         """Find all readers of the changed steps, repeatedly."""
-        while self._news:
-            step = self._news.pop()
+        while self._new_steps:
+            step = self._new_steps.pop()
             for reader in self._readers.get(step.id, ()):
                 if ObjectType.is_block(reader.object_type):
                     self.redo_block(reader)
@@ -153,7 +153,7 @@ class _Rerun:
                     if each.object_type == ObjectType.YIELD_ASSIGNMENT:
                         self._again.setdefault(each.id, each)
             elif outer.object_type != ObjectType.FACET and outer.container_id is not None:
-                self._news.append(outer)
+                self._new_steps.append(outer)
             part, outer = outer, rows.around(outer)
 
     # --- writing it down --------------------------------------------------------------------------------------------

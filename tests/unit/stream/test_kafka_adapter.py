@@ -12,7 +12,7 @@ from confluent_kafka import TopicPartition as Place
 from afl_stream.kafka.errors import Connection
 from afl_stream.kafka.offsets import GroupOffsets
 from afl_stream.kafka.producer import KafkaProducer
-from afl_stream.kafka.topic_ids import INTERVAL_S, NO_ID, TopicIds, TopicNews
+from afl_stream.kafka.topic_ids import INTERVAL_S, NO_ID, TopicChanges, TopicIds
 from afl_stream.offset_owner import with_topic, without_topic
 from afl_stream.transport import (
     AuthenticationFailed,
@@ -199,9 +199,9 @@ def test_the_ids_as_they_are_now_are_told_at_once(clock: Clock) -> None:
     ids = TopicIds(broker, clock)
 
     assert ids.now({"a", "b", "c"}, 1.0) == {"a": "1", "b": "", "c": None}
-    assert ids.others({"a": "1", "b": "7"}, 1.0) == TopicNews(frozenset(), frozenset())
+    assert ids.others({"a": "1", "b": "7"}, 1.0) == TopicChanges(frozenset(), frozenset())
     broker.ids["a"] = "2"
-    assert ids.others({"a": "1", "c": "1"}, 1.0) == TopicNews(frozenset({"a"}), frozenset({"c"}))
+    assert ids.others({"a": "1", "c": "1"}, 1.0) == TopicChanges(frozenset({"a"}), frozenset({"c"}))
     # Whoever reads it is told as ever.
     assert rounds(ids, clock, {"a"}) == {"a"}
 
@@ -209,7 +209,7 @@ def test_the_ids_as_they_are_now_are_told_at_once(clock: Clock) -> None:
 def test_a_broker_that_tells_no_ids_in_time_says_nothing_of_its_topics(clock: Clock) -> None:
     ids = TopicIds(lambda names: {name: Future() for name in names}, clock)
 
-    assert ids.others({"a": "1"}, 0.0) == TopicNews(frozenset(), frozenset())
+    assert ids.others({"a": "1"}, 0.0) == TopicChanges(frozenset(), frozenset())
     with pytest.raises(TimeoutError):
         ids.now({"a"}, 0.0)
 
