@@ -226,11 +226,11 @@ class ControlLoop:
     def _find_way_on(self, partitions: list[TopicPartition]) -> None:
         """Handle a log that has changed: raise what `StoredOffsets.take` finds, or seek to where it says."""
         starts = self._offsets.take(partitions, self._consumer)
-        silent = [partition for partition in starts if self._paused.is_silent(partition)]
+        paused = [partition for partition in starts if self._paused.is_paused(partition)]
         self._paused.forget(starts)
         for partition, start in starts.items():
             self._consumer.seek(partition, start)
-        self._consumer.resume(silent)
+        self._consumer.resume(paused)
 
     def _stay_in_group(self) -> None:
         """Poll so that the group keeps this member while records wait. Assigned partitions wait behind them."""
@@ -239,7 +239,7 @@ class ControlLoop:
         try:
             self._unapplied += self._consume(1, 0.0)
         finally:
-            self._consumer.resume([p for p in self._consumer.assignment() if not self._paused.is_silent(p)])
+            self._consumer.resume([p for p in self._consumer.assignment() if not self._paused.is_paused(p)])
 
     def _process(self, records: list[Record], turns: list[Turn]) -> None:
         waiting = records

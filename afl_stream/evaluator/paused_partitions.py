@@ -73,7 +73,7 @@ class PausedPartitions:
                 due[partition] = pause.offset
         return due
 
-    def is_silent(self, partition: TopicPartition) -> bool:
+    def is_paused(self, partition: TopicPartition) -> bool:
         """Return whether nothing may be read from the partition."""
         pause = self._pauses.get(partition)
         return pause is not None and not pause.is_tried

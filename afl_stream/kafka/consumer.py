@@ -134,7 +134,7 @@ class KafkaConsumer:
         """Assign; see the port. Raises TransportError for a member of a group."""
         self._check_outside_groups()
         self._out_of_range.clear()
-        self._partitions.begin_all(offsets_of(positions))
+        self._partitions.assign_all(offsets_of(positions))
         self._assigned = set(positions)
 
     def assign_more(self, positions: Mapping[TopicPartition, int | Start]) -> None:
@@ -142,7 +142,7 @@ class KafkaConsumer:
         self._check_outside_groups()
         self.unassign([where for where in positions if where in self._assigned])
         starts = offsets_of(positions)
-        self._partitions.begin_more(starts)
+        self._partitions.assign_more(starts)
         self._accept(starts)
 
     def unassign(self, partitions: Sequence[TopicPartition]) -> None:
@@ -233,8 +233,8 @@ class KafkaConsumer:
     def _sort(self, messages: Iterable[Message[Any, Any]]) -> list[Record]:
         records = records_of(messages, self._take_error)
         if self._unwelcome and records:
-            silent = set(self._unwelcome)
-            records = [record for record in records if record.topic_partition not in silent]
+            paused = set(self._unwelcome)
+            records = [record for record in records if record.topic_partition not in paused]
         return records
 
     def _take_error(self, error: KafkaError, message: Message[Any, Any]) -> None:
@@ -302,20 +302,20 @@ class KafkaConsumer:
         except BaseException as error:  # noqa: BLE001 - raised to the caller as soon as librdkafka's call is through
             self._failure = error
             self._unwelcome.extend(partitions)
-            self._partitions.begin(partitions, {})
+            self._partitions.assign(partitions, {})
             self._partitions.pause(partitions)
             return
-        self._partitions.begin(partitions, starts)
+        self._partitions.assign(partitions, starts)
         self._accept({where: starts[where] for where in partitions})
 
     def _accept(self, starts: Mapping[TopicPartition, int]) -> None:
         self._assigned.update(starts)
         self._known_to_listener.difference_update(starts)
-        self._partitions.speak(starts)
+        self._partitions.resume_assigned(starts)
 
     def _starts(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         """Return where each partition begins: by the listener, by the commit, or as a group without a commit does."""
-        self._offsets.begin(partitions)
+        self._offsets.note_assigned(partitions)
         given = None
         if self._listener is not None and partitions:
             given = self._listener.on_assigned(partitions)
@@ -324,8 +324,8 @@ class KafkaConsumer:
         rest = [where for where in partitions if where not in starts]
         if rest:
             committed = self.committed(rest)
-            begin = LOGICAL[self._start]
-            starts.update({where: committed[where].offset if where in committed else begin for where in rest})
+            default_start = LOGICAL[self._start]
+            starts.update({where: committed[where].offset if where in committed else default_start for where in rest})
         return starts
 
     def _welcome_again(self) -> None:
@@ -427,8 +427,8 @@ class KafkaConsumer:
         return self._partitions.position(partition)
 
     def view(self) -> BrokerView:
-        silent = {*self._partitions.paused, *self._out_of_range, *self._unwelcome}
-        return self._view.look(self._assigned, silent, self._topics())
+        paused = {*self._partitions.paused, *self._out_of_range, *self._unwelcome}
+        return self._view.look(self._assigned, paused, self._topics())
 
     def _error(self, error: KafkaError, topic: str | None = None) -> Exception:
         return transport_error(error, self._connection.address, topic, self.group)

@@ -93,7 +93,7 @@ class GroupOffsets:
                 self._again_at_s = self._monotonic_s() + _AGAIN_S
                 _log.debug("group %s: not committed yet: %s", self._group, error)
 
-    def begin(self, partitions: Sequence[TopicPartition]) -> None:
+    def note_assigned(self, partitions: Sequence[TopicPartition]) -> None:
         """Note that these partitions are assigned, and of which topic ids.
 
         Commits for them carry the topic's id; commits for an earlier topic of that name do not count. Raises

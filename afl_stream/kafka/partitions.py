@@ -45,14 +45,14 @@ class Partitions:
         #: The log ends that were met since then: behind transaction markers, which are never delivered.
         self._ends: dict[TopicPartition, int] = {}
 
-    def begin_all(self, starts: Mapping[TopicPartition, int]) -> None:
+    def assign_all(self, starts: Mapping[TopicPartition, int]) -> None:
         """Read these partitions and no others, without a group."""
         self._incremental = True
         self._client.assign([Place(where.topic, where.partition, offset) for where, offset in starts.items()])
         self._begun, self._ends = {}, {}
-        self.speak(starts)
+        self.resume_assigned(starts)
 
-    def begin_more(self, starts: Mapping[TopicPartition, int]) -> None:
+    def assign_more(self, starts: Mapping[TopicPartition, int]) -> None:
         """Read these partitions too, without a group."""
         self._incremental = True
         if starts:
@@ -64,15 +64,15 @@ class Partitions:
             self.resume([where for where in partitions if where in self.paused])
             self._client.incremental_unassign(places_of(partitions))
 
-    def begin(self, partitions: Iterable[TopicPartition], starts: Mapping[TopicPartition, int]) -> None:
+    def assign(self, partitions: Iterable[TopicPartition], starts: Mapping[TopicPartition, int]) -> None:
         """Read the partitions that the group has assigned, from the log's beginning where no start is given."""
-        begin = [Place(w.topic, w.partition, starts.get(w, OFFSET_BEGINNING)) for w in partitions]
+        assigned = [Place(w.topic, w.partition, starts.get(w, OFFSET_BEGINNING)) for w in partitions]
         if self._incremental:
-            self._client.incremental_assign(begin)
+            self._client.incremental_assign(assigned)
         else:
-            self._client.assign(begin)
+            self._client.assign(assigned)
 
-    def speak(self, starts: Mapping[TopicPartition, int]) -> None:
+    def resume_assigned(self, starts: Mapping[TopicPartition, int]) -> None:
         """Resume these partitions, whose assignment began anew: the client would remember that they were paused."""
         self._begun.update(starts)
         self.resume([where for where in starts if where in self.paused])
@@ -90,10 +90,10 @@ class Partitions:
 
     def _restart(self, partition: TopicPartition, offset: int) -> None:
         """Assign a partition again that is not being read: its reading has not begun, or an error ended it."""
-        begin = [Place(partition.topic, partition.partition, offset)]
+        assigned = [Place(partition.topic, partition.partition, offset)]
         if self._incremental:
             self._client.incremental_unassign(places_of([partition]))
-            self._client.incremental_assign(begin)
+            self._client.incremental_assign(assigned)
             return
         # The group takes an assignment as a whole only; the others continue where they are.
         others = [place for place in self._client.assignment() if (place.topic, place.partition) != partition]
@@ -101,8 +101,8 @@ class Partitions:
             where = TopicPartition(other.topic, other.partition)
             # Without a position nothing was read since it began, or since it was moved.
             next_offset = other.offset if other.offset >= 0 else self._begun.get(where, OFFSET_BEGINNING)
-            begin.append(Place(where.topic, where.partition, next_offset))
-        self._client.assign(begin)
+            assigned.append(Place(where.topic, where.partition, next_offset))
+        self._client.assign(assigned)
 
     def position(self, partition: TopicPartition) -> int:
         """Return the offset behind the last delivered record, or behind the log's end if that was met since the last

@@ -54,11 +54,11 @@ class KafkaView:
         self._is_told = False
 
     def look(
-        self, held: Collection[TopicPartition], silent: Collection[TopicPartition], topics: Collection[str]
+        self, held: Collection[TopicPartition], paused: Collection[TopicPartition], topics: Collection[str]
     ) -> BrokerView:
         """Return what is known now.
 
-        `held`: the assigned partitions; `silent`: those of them that are paused; `topics`: the topics that are read, or
+        `held`: the assigned partitions; `paused`: those of them that are paused; `topics`: the topics that are read, or
         waited for while no partition is assigned.
         """
         now_s = self._monotonic_s()
@@ -69,7 +69,7 @@ class KafkaView:
         if not futures and now_s >= self._next_s and (held or topics):
             self._ask(sorted(held), sorted(topics), now_s)
         self._bounds = {where: bounds for where, bounds in self._bounds.items() if where in held}
-        read = {where: bounds for where, bounds in self._bounds.items() if where not in silent}
+        read = {where: bounds for where, bounds in self._bounds.items() if where not in paused}
         unfetched = {where: self._unfetched(where, bounds) for where, bounds in read.items()}
         most = max(unfetched, key=lambda where: unfetched[where], default=None)
         return BrokerView(

@@ -122,11 +122,11 @@ def test_what_is_committed_names_the_topic_and_holds_for_no_other(clock: Clock) 
     client, broker = Committed(), Descriptions(t="ab/c+12")
     offsets = GroupOffsets("g", Connection("here:1"), TopicIds(broker, clock), clock)
     offsets.use(client)  # type: ignore[arg-type]
-    offsets.begin([WHERE])
+    offsets.note_assigned([WHERE])
     offsets.commit({WHERE: CommittedOffset(offset=7, metadata="m n")}, wait=False)
     before = offsets.committed([WHERE])
     broker.ids["t"] = "another"
-    offsets.begin([WHERE])
+    offsets.note_assigned([WHERE])
 
     assert client.commits == [("t", 0, 7, "topic=ab/c+12 m n")]
     assert before == {WHERE: CommittedOffset(offset=7, metadata="m n")}

@@ -48,9 +48,9 @@ class Broker:
         for future, offset in zip(self.asked[-1], (low, high), strict=True):
             future.set_result(SimpleNamespace(offset=offset))
 
-    def look(self, *, silent: Sequence[TopicPartition] = (), after_s: float = 2.0) -> BrokerView:
+    def look(self, *, paused: Sequence[TopicPartition] = (), after_s: float = 2.0) -> BrokerView:
         self.now_s += after_s
-        return self.view.look([WHERE], silent, ["t"])
+        return self.view.look([WHERE], paused, ["t"])
 
 
 def test_an_answer_tells_the_bounds_and_what_no_fetch_has_told_of() -> None:
@@ -63,7 +63,7 @@ def test_an_answer_tells_the_bounds_and_what_no_fetch_has_told_of() -> None:
     assert view.bounds == {WHERE: Watermarks(low=3, high=10)}
     assert (view.unfetched, view.told_of) == (4, "4 of them in t[0]")
     assert view.is_told
-    assert broker.look(silent=[WHERE]).unfetched == 0
+    assert broker.look(paused=[WHERE]).unfetched == 0
 
 
 def test_without_any_reply_to_a_fetch_the_log_counts_from_its_beginning() -> None:
