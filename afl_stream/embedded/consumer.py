@@ -238,7 +238,7 @@ class EmbeddedConsumer:
             elif revoked:
                 self._revoke(revoked, member)
             else:
-                self._welcome(granted, member)
+                self._hand_over(granted, member)
 
     def _revoke(self, partitions: list[TopicPartition], member: Member) -> None:
         """Revoke partitions.
@@ -278,7 +278,7 @@ class EmbeddedConsumer:
                 self._broker.group(self.group or "").release(member, lost)
             self._group_moved = True
 
-    def _welcome(self, partitions: list[TopicPartition], member: Member) -> None:
+    def _hand_over(self, partitions: list[TopicPartition], member: Member) -> None:
         """Ask the listener where to start. If that fails the partitions are released, and assigned again."""
         try:
             self._probe("rebalance.before_assign")

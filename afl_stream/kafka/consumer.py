@@ -69,8 +69,8 @@ class KafkaConsumer:
         self._is_member = False
         self._subscribed: frozenset[str] = frozenset()
         self._assigned: set[TopicPartition] = set()
-        #: Assigned by the group, but the listener could not take them yet: silent, and offered again.
-        self._unwelcome: list[TopicPartition] = []
+        #: Assigned by the group, but the listener could not take them yet: paused, and offered again.
+        self._pending_assignment: list[TopicPartition] = []
         #: Those of them that the listener already has, and must be called for when they go.
         self._known_to_listener: set[TopicPartition] = set()
         #: Positions out of range, until a seek.
@@ -176,8 +176,8 @@ class KafkaConsumer:
                 self._drop_recreated(changes.recreated)
                 for topic in sorted(changes.gone):
                     self._tell_unknown(topic)
-        if self._unwelcome:
-            self._welcome_again()
+        if self._pending_assignment:
+            self._retry_assignment()
         if self._due:
             raise self._due.popleft()
         if self._out_of_range:
@@ -232,8 +232,8 @@ class KafkaConsumer:
 
     def _sort(self, messages: Iterable[Message[Any, Any]]) -> list[Record]:
         records = records_of(messages, self._take_error)
-        if self._unwelcome and records:
-            paused = set(self._unwelcome)
+        if self._pending_assignment and records:
+            paused = set(self._pending_assignment)
             records = [record for record in records if record.topic_partition not in paused]
         return records
 
@@ -301,7 +301,7 @@ class KafkaConsumer:
             starts = self._starts(partitions)
         except BaseException as error:  # noqa: BLE001 - raised to the caller as soon as librdkafka's call is through
             self._failure = error
-            self._unwelcome.extend(partitions)
+            self._pending_assignment.extend(partitions)
             self._partitions.assign(partitions, {})
             self._partitions.pause(partitions)
             return
@@ -328,15 +328,15 @@ class KafkaConsumer:
             starts.update({where: committed[where].offset if where in committed else default_start for where in rest})
         return starts
 
-    def _welcome_again(self) -> None:
+    def _retry_assignment(self) -> None:
         """Assign to the listener again what it could not take. Raises what it raises."""
         # The group may have taken them away meanwhile, or given others.
         self._stay_in_group()
-        waiting = list(self._unwelcome)
+        waiting = list(self._pending_assignment)
         starts = self._starts(waiting)
         for where in waiting:
             self._move(where, starts[where])
-        self._unwelcome.clear()
+        self._pending_assignment.clear()
         self._accept({where: starts[where] for where in waiting})
 
     def _drop_recreated(self, recreated: frozenset[str]) -> None:
@@ -347,7 +347,7 @@ class KafkaConsumer:
         self._partitions.pause(gone)
         self._offsets.note_recreated(gone)
         self._tell_gone(gone, None if self._listener is None else self._listener.on_lost)
-        self._unwelcome.extend(gone)
+        self._pending_assignment.extend(gone)
 
     def _on_revoke(self, client: Client, places: list[Place]) -> None:
         # Of a topic that is another one by now nothing may be committed any more.
@@ -366,7 +366,7 @@ class KafkaConsumer:
         self._tell_gone(gone, tell)
         self._revoked.update(gone)
         taken = set(gone)
-        self._unwelcome = [where for where in self._unwelcome if where not in taken]
+        self._pending_assignment = [where for where in self._pending_assignment if where not in taken]
 
     def _tell_gone(
         self, gone: Sequence[TopicPartition], tell: Callable[[Sequence[TopicPartition]], None] | None
@@ -427,7 +427,7 @@ class KafkaConsumer:
         return self._partitions.position(partition)
 
     def view(self) -> BrokerView:
-        paused = {*self._partitions.paused, *self._out_of_range, *self._unwelcome}
+        paused = {*self._partitions.paused, *self._out_of_range, *self._pending_assignment}
         return self._view.look(self._assigned, paused, self._topics())
 
     def _error(self, error: KafkaError, topic: str | None = None) -> Exception:
