@@ -277,7 +277,7 @@ class Answering:
         work.told = {*(work.told or ()), *told}
         self._resources.counters.add("updates")
 
-    def _on_delivery(self, work: Work, error: Exception | None, _where: TopicPartition, _offset: int) -> None:
+    def _on_delivery(self, work: Work, error: Exception | None, _partition: TopicPartition, _offset: int) -> None:
         if self._resources.shutdown.is_dead:
             return
         self._resources.probe("agent.acknowledged")

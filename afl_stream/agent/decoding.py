@@ -32,7 +32,7 @@ def decode_first(
         partition.retry_at_s = resources.clock_s() + wait_s
         if isinstance(error, SchemaGone):
             partition.waits_for = f"{record.topic}[{record.partition}] offset {record.offset}: {error}"
-        warnings.warning(f"waits for schemas of {record.topic}", _WAITS, error, *partition.where)
+        warnings.warning(f"waits for schemas of {record.topic}", _WAITS, error, *partition.topic_partition)
     except NewerFormat as error:
         partition.paused_reason = f"{record.topic}[{record.partition}] offset {record.offset}: {error}"
         log.error("%s; the partition is paused", partition.paused_reason)

@@ -94,7 +94,7 @@ class EndedRuns:
         reader = self._transport.consumer(None)
         try:
             bounds = {
-                (where := TopicPartition(self._topic, number)): reader.watermarks(where)
+                (partition := TopicPartition(self._topic, number)): reader.watermarks(partition)
                 for number in range(found.partitions)
             }
         finally:
@@ -102,8 +102,8 @@ class EndedRuns:
         # Records beyond the end belonged to another topic, also where the broker tells no ids.
         self._positions = {w: read for w, read in self._positions.items() if w in bounds and read <= bounds[w].high}
         ranges = {
-            where: Watermarks(low=max(at.low, self._positions.get(where, 0)), high=at.high)
-            for where, at in bounds.items()
+            partition: Watermarks(low=max(at.low, self._positions.get(partition, 0)), high=at.high)
+            for partition, at in bounds.items()
         }
         for records in read_ranges(self._transport, ranges, self._read_s):
             for record in records:

@@ -38,7 +38,7 @@ class OffsetsLost(StreamError):
 
     def __init__(self, group: str, ranges: Mapping[TopicPartition, Watermarks], why: str) -> None:
         """Build the message from the ranges, and from `why` the offsets are taken for lost."""
-        topics = sorted({where.topic for where in ranges})
+        topics = sorted({partition.topic for partition in ranges})
         options = " ".join(f"--topic {topic}" for topic in topics)
         super().__init__(
             f"group {group} has no committed offsets for {in_words(ranges)}, and {why}. It reads nothing, as "
@@ -83,12 +83,12 @@ class ReadAgain:
             log.warning(
                 "group %s reads %s again, as an earlier process of it had begun to; it is not known which runs have "
                 "ended, so their events may be handled once more: %s",
-                self._group, ", ".join(sorted({where.topic for where in noted})), why_unknown,
+                self._group, ", ".join(sorted({partition.topic for partition in noted})), why_unknown,
             )  # fmt: skip
         # Of a new group of a deployment where nothing has ended nothing has to be noted.
         if why_unknown is None and not self._resources.ended_runs.are_known:
             return dict(noted)
-        return {**noted, **{where: bounds.high for where, bounds in bare.items()}}
+        return {**noted, **{partition: bounds.high for partition, bounds in bare.items()}}
 
     def _judge(self, bare: Mapping[TopicPartition, Watermarks], why_unknown: str | None) -> None:
         """Log whether partitions without an offset are taken for new or for lost."""
@@ -119,8 +119,8 @@ class ReadAgain:
         if not self._resources.ended_runs.are_known:
             return False
         oldest = {
-            where: Watermarks(low=bounds.low, high=min(bounds.high, bounds.low + _LOOKED_AT))
-            for where, bounds in bare.items()
+            partition: Watermarks(low=bounds.low, high=min(bounds.high, bounds.low + _LOOKED_AT))
+            for partition, bounds in bare.items()
         }
         for records in read_ranges(self._resources.transport, oldest, _LOOK_S):
             for record in records:
@@ -132,13 +132,13 @@ class ReadAgain:
                     return True
         return False
 
-    def skips(self, where: TopicPartition, event: Event | Unreadable) -> bool:
+    def skips(self, partition: TopicPartition, event: Event | Unreadable) -> bool:
         """Return whether a record of such a range belongs to an ended run and is skipped. Raises OffsetsLost."""
         if isinstance(event, Unreadable):
             return False
         if not self._resources.ended_runs.has_ended(event):
             return self._is_withdrawn(event)
-        if where in self._untold and self._resources.ended_runs.has_completed(event):
+        if partition in self._untold and self._resources.ended_runs.has_completed(event):
             self._tell_lost(dict(self._untold))
             self._untold.clear()
         self._resources.counters.add("ended")

@@ -175,7 +175,7 @@ class GroupMember:
         return self.has_left
 
     def _commit_topics(self, topics: frozenset[str]) -> bool:
-        partitions = [partition for partition in self._held if partition.where.topic in topics]
+        partitions = [partition for partition in self._held if partition.topic_partition.topic in topics]
         return self._held.commit(partitions, wait=True, clean=True)
 
     # Partitions that go
@@ -186,7 +186,7 @@ class GroupMember:
         Running handlers continue: their answers count, their offsets do not.
         """
         self._resources.pool.recall()
-        if any(work.outgoing and work.partition.where in partitions for work in self._in_flight):
+        if any(work.outgoing and work.partition.topic_partition in partitions for work in self._in_flight):
             self._resources.producer.flush(REVOKE_FLUSH_S)
         self._take_completions()
 
@@ -232,7 +232,7 @@ class GroupMember:
         """Decode and queue the records of the partition within its window, up to the first record that must wait."""
         if partition.paused_reason is not None or partition.retry_at_s > self._resources.clock_s():
             return
-        if self._subscribed.is_leaving(partition.where.topic):
+        if self._subscribed.is_leaving(partition.topic_partition.topic):
             return
         progress = partition.progress
         while partition.undecoded and progress.has_room_for(partition.undecoded[0].offset):
@@ -244,7 +244,9 @@ class GroupMember:
             partition.waits, partition.waits_for = 0, None
             partition.dirty = True
             if progress.take(record.offset):
-                if record.offset < progress.read_again_until and self._held.read_again.skips(partition.where, decoded):
+                if record.offset < progress.read_again_until and self._held.read_again.skips(
+                    partition.topic_partition, decoded
+                ):
                     progress.finish(record.offset)
                 else:
                     self._enqueue(partition, record, decoded)
@@ -357,10 +359,10 @@ class GroupMember:
             if crashes and work.tries == 0:
                 self._resources.counters.add("crashes_seen", crashes)
             if crashes or work.is_doubtful:
-                doubtful[partition.where] = partition
+                doubtful[partition.topic_partition] = partition
             if work.crashes:
                 # Marked records of other partitions that have finished since must not count as running beside it.
-                doubtful.update({other.where: other for other in self._held if other.dirty})
+                doubtful.update({other.topic_partition: other for other in self._held if other.dirty})
         if not doubtful or self._held.commit(doubtful.values(), wait=True):
             return True
         retry_at_s = self._resources.clock_s() + FIRST_BACKOFF_S
@@ -379,8 +381,8 @@ class GroupMember:
     def _give_up(self, work: Work, error: Unreadable | PoisonEvent) -> None:
         """Dead-letter an event and answer StepFailed for it."""
         self._resources.counters.add("dead_lettered")
-        where, given_up = work.partition.where, "%s[%d] offset %d is dead-lettered: %s"
-        self._warnings.error(f"dead letters of {where.topic}", given_up, *where, work.record.offset, error)
+        partition, given_up = work.partition.topic_partition, "%s[%d] offset %d is dead-lettered: %s"
+        self._warnings.error(f"dead letters of {partition.topic}", given_up, *partition, work.record.offset, error)
         self._in_flight.add(work)
         self._answering.dead_letter(work, error)
 

@@ -101,7 +101,9 @@ class HeldPartitions:
             if not self._resources.does_without(error.topic):
                 raise
             # Nothing more is committed for it: a recreated topic begins with another record.
-            self._drop([where for where in self._partitions if where.topic == error.topic])
+            self._drop(
+                [topic_partition for topic_partition in self._partitions if topic_partition.topic == error.topic]
+            )
             return 0
         self._backoff_s, self._is_away = FIRST_BACKOFF_S, False
         self._watchdog.read(self._consumer, len(records))
@@ -133,9 +135,9 @@ class HeldPartitions:
         Without `room` all are paused, else those whose own queue does not move.
         """
         full = {
-            where
-            for where, partition in self._partitions.items()
-            if room <= 0 or partition.undecoded or where.topic not in self.wanted
+            topic_partition
+            for topic_partition, partition in self._partitions.items()
+            if room <= 0 or partition.undecoded or topic_partition.topic not in self.wanted
         }
         pause, resume = full - self._paused, self._paused - full
         if pause:
@@ -161,36 +163,38 @@ class HeldPartitions:
     def on_assigned(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int] | None:
         committed = self._consumer.committed(partitions)
         ends = self.read_again.ends(self._consumer, partitions, committed, self._noted_ends(committed))
-        for where in partitions:
-            self._hold(where, committed.get(where)).progress.read_again_until = ends.get(where, 0)
+        for partition in partitions:
+            self._hold(partition, committed.get(partition)).progress.read_again_until = ends.get(partition, 0)
         self.progressed()
         return None
 
     def _noted_ends(self, committed: Mapping[TopicPartition, CommittedOffset]) -> dict[TopicPartition, int]:
-        ends = {where: PartitionProgress(at, 1).read_again_until for where, at in committed.items()}
-        return {where: end for where, end in ends.items() if end > committed[where].offset}
+        ends = {partition: PartitionProgress(at, 1).read_again_until for partition, at in committed.items()}
+        return {partition: end for partition, end in ends.items() if end > committed[partition].offset}
 
     def on_revoked(self, partitions: Sequence[TopicPartition]) -> None:
         if self._resources.shutdown.is_dead:
             return
         self._before_revoke(partitions)
-        held = [self._partitions[where] for where in partitions if where in self._partitions]
+        held = [self._partitions[partition] for partition in partitions if partition in self._partitions]
         self.commit(held, wait=True, clean=True)
         self._drop(partitions)
 
     def on_lost(self, partitions: Sequence[TopicPartition]) -> None:
         self._drop(partitions)
 
-    def _hold(self, where: TopicPartition, committed: CommittedOffset | None) -> PartitionWork:
+    def _hold(self, topic_partition: TopicPartition, committed: CommittedOffset | None) -> PartitionWork:
         progress = PartitionProgress(committed, self._resources.config.stream.agent.window)
-        partition = self._partitions[where] = PartitionWork(where=where, progress=progress)
-        self._paused.discard(where)
+        partition = self._partitions[topic_partition] = PartitionWork(
+            topic_partition=topic_partition, progress=progress
+        )
+        self._paused.discard(topic_partition)
         return partition
 
     def _drop(self, partitions: Sequence[TopicPartition]) -> None:
-        for where in partitions:
-            partition = self._partitions.pop(where, None)
-            self._paused.discard(where)
+        for topic_partition in partitions:
+            partition = self._partitions.pop(topic_partition, None)
+            self._paused.discard(topic_partition)
             if partition is not None:
                 partition.held = False
                 partition.undecoded.clear()
@@ -218,7 +222,7 @@ class HeldPartitions:
         for partition in partitions:
             checkpoint = partition.progress.checkpoint(clean=clean)
             if checkpoint is not None and partition.held:
-                offsets[partition.where] = checkpoint
+                offsets[partition.topic_partition] = checkpoint
         if not offsets or self._resources.shutdown.is_dead:
             return not self._resources.shutdown.is_dead
         self._last_commit_s = self._resources.clock_s()
@@ -229,10 +233,10 @@ class HeldPartitions:
             # keeps the partition, and the group would never assign it a second time. on_lost reports a real loss.
             self._commit_failed(error)
             return False
-        for where in offsets:
-            if where in self._partitions:
-                self._partitions[where].dirty = False
-                self._partitions[where].progress.is_announced |= wait and not clean
+        for topic_partition in offsets:
+            if topic_partition in self._partitions:
+                self._partitions[topic_partition].dirty = False
+                self._partitions[topic_partition].progress.is_announced |= wait and not clean
         self._resources.counters.add("commits")
         self._resources.probe("agent.committed")
         return True
@@ -258,8 +262,8 @@ class HeldPartitions:
             # All records of the log are handled. The remaining offsets are transaction markers.
             self._lag = 0
             return
-        for where, bounds in view.bounds.items():
-            partition = self._partitions.get(where)
+        for topic_partition, bounds in view.bounds.items():
+            partition = self._partitions.get(topic_partition)
             if partition is not None:
                 position = partition.progress.position
                 lag += bounds.high - (bounds.low if position is None else position)

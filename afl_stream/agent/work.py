@@ -32,7 +32,7 @@ class Outgoing:
 class PartitionWork:
     """One partition while it is held. After it was revoked and assigned again it is another object."""
 
-    where: TopicPartition
+    topic_partition: TopicPartition
     progress: PartitionProgress
     held: bool = True
     #: Read, but not decoded: past the window, or behind a record that cannot be decoded now.
@@ -85,7 +85,10 @@ class Work:
 
     def is_copy_of(self, other: Work) -> bool:
         """Return whether both are the same record, read twice."""
-        return (self.partition.where, self.record.offset) == (other.partition.where, other.record.offset)
+        return (self.partition.topic_partition, self.record.offset) == (
+            other.partition.topic_partition,
+            other.record.offset,
+        )
 
 
 class WorkBatch:

@@ -100,7 +100,7 @@ class OwnAssignment:
 
     def _drop(self, topic: str) -> set[TopicPartition]:
         del self._topics[topic]
-        partitions = {where for where in self._consumer.assignment() if where.topic == topic}
+        partitions = {partition for partition in self._consumer.assignment() if partition.topic == topic}
         self._consumer.unassign(sorted(partitions))
         return partitions
 
@@ -111,12 +111,12 @@ class OwnAssignment:
             if known is not None and is_another_topic(known.topic_id, found.topic_id):
                 log.warning("topic %s was deleted and recreated; the audit starts at its first record", topic)
                 changed |= self._drop(topic)
-                for where in changed:
-                    self._next.pop(where, None)
+                for partition in changed:
+                    self._next.pop(partition, None)
                 known = None
             first_new = 0 if known is None else known.partitions
             new = [TopicPartition(topic, number) for number in range(first_new, found.partitions)]
-            self._consumer.assign_more({where: self._next.get(where, self._start) for where in new})
+            self._consumer.assign_more({partition: self._next.get(partition, self._start) for partition in new})
             topic_id = found.topic_id or ("" if known is None else known.topic_id)
             self._topics[topic] = replace(found, topic_id=topic_id)
         return changed

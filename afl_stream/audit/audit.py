@@ -237,7 +237,7 @@ class Audit:
         self._sink.close()
 
     def _turn(self, consumer: Consumer, timeout_s: float) -> int:
-        full = {where for where, queue in self._undecoded.items() if queue}
+        full = {partition for partition, queue in self._undecoded.items() if queue}
         if full - self._paused:
             consumer.pause(sorted(full - self._paused))
         if self._paused - full:
@@ -247,8 +247,8 @@ class Audit:
         lines = self._read(consumer, timeout_s, reached)
         self._probe("audit.polled")
         if self._clock_s() >= self._retry_at_s:
-            for where in list(self._undecoded):
-                lines.extend(self._decode(where, reached))
+            for partition in list(self._undecoded):
+                lines.extend(self._decode(partition, reached))
         if lines:
             self._sink.write(lines)
             self._probe("audit.written")
@@ -294,13 +294,13 @@ class Audit:
         self._gone.add(topic)
         log.error("topic %s does not exist any more; the audit continues with the others until it exists again", topic)
         held = {*consumer.assignment(), *self._undecoded, *self._positions, *self._written}
-        self._forget([where for where in held if where.topic == topic])
+        self._forget([partition for partition in held if partition.topic == topic])
 
     def _forget(self, partitions: Collection[TopicPartition]) -> None:
         """Drop partitions whose topic is gone or was recreated."""
         self.on_lost(tuple(partitions))
-        for where in partitions:
-            self._written.pop(where, None)
+        for partition in partitions:
+            self._written.pop(partition, None)
 
     def _follow_topics(self) -> frozenset[TopicPartition]:
         """Without a group: read new partitions; drop and return those of topics that are gone or recreated."""
@@ -310,17 +310,17 @@ class Audit:
         self._forget(ended)
         return ended
 
-    def _decode(self, where: TopicPartition, reached: dict[TopicPartition, LastWritten]) -> list[bytes]:
+    def _decode(self, partition: TopicPartition, reached: dict[TopicPartition, LastWritten]) -> list[bytes]:
         """Return the lines of what was read of a partition, up to a record that has to wait."""
         lines: list[bytes] = []
-        queue = self._undecoded[where]
-        if where in self._waits and self._clock_s() < self._waits[where].retry_at_s:
+        queue = self._undecoded[partition]
+        if partition in self._waits and self._clock_s() < self._waits[partition].retry_at_s:
             return lines
-        while queue and where not in self._pauses:
+        while queue and partition not in self._pauses:
             record = queue[0]
-            if not self._is_followed(where.topic):
+            if not self._is_followed(partition.topic):
                 pass
-            elif self._is_written(where, LastWritten(record.offset, record.timestamp_ms)):
+            elif self._is_written(partition, LastWritten(record.offset, record.timestamp_ms)):
                 self._count(repeated=1)
             else:
                 try:
@@ -334,42 +334,42 @@ class Audit:
                     self._backoff_s = min(2 * self._backoff_s, self.config.max_backoff_s)
                     break
                 except NewerFormat as error:
-                    self._pauses[where] = f"{record.topic}[{record.partition}] offset {record.offset}: {error}"
-                    log.error("%s; the partition is paused", self._pauses[where])
+                    self._pauses[partition] = f"{record.topic}[{record.partition}] offset {record.offset}: {error}"
+                    log.error("%s; the partition is paused", self._pauses[partition])
                     break
                 self._backoff_s = FIRST_BACKOFF_S
-                self._waits.pop(where, None)
+                self._waits.pop(partition, None)
                 self._count(written=1)
             queue.popleft()
-            before = reached.get(where)
+            before = reached.get(partition)
             latest_ms = record.timestamp_ms if before is None else max(before.time_ms, record.timestamp_ms)
-            reached[where] = LastWritten(record.offset, latest_ms)
+            reached[partition] = LastWritten(record.offset, latest_ms)
         return lines
 
     def _wait_at(self, record: Record, error: SchemaGone) -> None:
         """Pause the record's partition, and no other."""
-        where = record.topic_partition
-        before = self._waits.get(where)
+        partition = record.topic_partition
+        before = self._waits.get(partition)
         backoff_s = FIRST_BACKOFF_S if before is None else min(2 * before.backoff_s, self.config.max_backoff_s)
-        why = f"{where.topic}[{where.partition}] offset {record.offset}: {error}"
-        self._waits[where] = _Wait(why, self._clock_s() + backoff_s, backoff_s)
+        why = f"{partition.topic}[{partition.partition}] offset {record.offset}: {error}"
+        self._waits[partition] = _Wait(why, self._clock_s() + backoff_s, backoff_s)
         self._warnings.warning("waits for schemas that are gone", "%s; the partition waits", why)
 
     def _note(self, reached: Mapping[TopicPartition, LastWritten]) -> None:
         """Remember how far the lines on disk go. Call this only then: what is noted is committed, also at the end."""
-        for where, last in reached.items():
-            self._positions[where] = last.offset + 1
-            if not self._is_written(where, last):
-                before = self._written.get(where, last)
-                self._written[where] = LastWritten(last.offset, max(before.time_ms, last.time_ms))
+        for partition, last in reached.items():
+            self._positions[partition] = last.offset + 1
+            if not self._is_written(partition, last):
+                before = self._written.get(partition, last)
+                self._written[partition] = LastWritten(last.offset, max(before.time_ms, last.time_ms))
 
     def _lost(self, consumer: Consumer, error: OffsetOutOfRange, reached: dict[TopicPartition, LastWritten]) -> bytes:
         """Continue where the log begins, and return the line that reports what is missing."""
-        where, low = error.partition, error.bounds.low
+        partition, low = error.partition, error.bounds.low
         log.error("%s; the audit continues at offset %d", error, low)
-        consumer.seek(where, low)
-        reached[where] = LastWritten(low - 1, -1)
-        return encode_line(lost_line(where, error.offset, low))
+        consumer.seek(partition, low)
+        reached[partition] = LastWritten(low - 1, -1)
+        return encode_line(lost_line(partition, error.offset, low))
 
     def _is_followed(self, topic: str) -> bool:
         """Return whether the audit follows the topic: the pattern of a template without a prefix matches others too."""
@@ -377,9 +377,9 @@ class Audit:
             self._followed[topic] = self._topology.is_facet_topic(topic)
         return self._followed[topic]
 
-    def _is_written(self, where: TopicPartition, record: LastWritten) -> bool:
+    def _is_written(self, partition: TopicPartition, record: LastWritten) -> bool:
         """Return whether this record was written. A recreated topic counts from 0 again, at a later time."""
-        last = self._written.get(where)
+        last = self._written.get(partition)
         return last is not None and record.offset <= last.offset and record.time_ms <= last.time_ms
 
     def _line(self, record: Record) -> bytes:
@@ -395,7 +395,7 @@ class Audit:
     def _commit(self, positions: Mapping[TopicPartition, int], *, wait: bool) -> None:
         if not positions or self._consumer is None or self._own is not None:
             return
-        offsets = {where: CommittedOffset(offset=offset) for where, offset in positions.items()}
+        offsets = {partition: CommittedOffset(offset=offset) for partition, offset in positions.items()}
         self._commit_with(self._consumer, offsets, wait)
 
     def _commit_with(self, consumer: Consumer, offsets: Mapping[TopicPartition, CommittedOffset], wait: bool) -> None:
@@ -406,8 +406,8 @@ class Audit:
             self._count(commit_failures=1)
             self._warnings.warning("commits", "the audit's commit failed: %s", error)
             return
-        for where in offsets:
-            self._positions.pop(where, None)
+        for partition in offsets:
+            self._positions.pop(partition, None)
         self._count(commits=1)
         self._probe("audit.committed")
 
@@ -420,7 +420,7 @@ class Audit:
     def on_assigned(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int] | None:
         if self._consumer is None:
             return None
-        for topic in sorted(self._gone & {where.topic for where in partitions}):
+        for topic in sorted(self._gone & {partition.topic for partition in partitions}):
             self._gone.discard(topic)
             log.warning("topics that exist again and are read: %s", topic)
         if not self.config.from_beginning:
@@ -430,9 +430,9 @@ class Audit:
                     written_before_offsets_were_lost(self._consumer, self.group, partitions, self._sink)
                 )
             return None
-        fresh = [where for where in partitions if where not in self._begun]
+        fresh = [partition for partition in partitions if partition not in self._begun]
         self._begun.update(fresh)
-        return {where: self._consumer.watermarks(where).low for where in fresh}
+        return {partition: self._consumer.watermarks(partition).low for partition in fresh}
 
     def on_revoked(self, partitions: Sequence[TopicPartition]) -> None:
         if not self._is_dead and self._consumer is not None:
@@ -440,9 +440,9 @@ class Audit:
         self.on_lost(partitions)
 
     def on_lost(self, partitions: Sequence[TopicPartition]) -> None:
-        for where in partitions:
-            self._undecoded.pop(where, None)
-            self._pauses.pop(where, None)
-            self._waits.pop(where, None)
-            self._positions.pop(where, None)
-            self._paused.discard(where)
+        for partition in partitions:
+            self._undecoded.pop(partition, None)
+            self._pauses.pop(partition, None)
+            self._waits.pop(partition, None)
+            self._positions.pop(partition, None)
+            self._paused.discard(partition)

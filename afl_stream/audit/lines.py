@@ -53,12 +53,12 @@ def unreadable_line(record: Record, reason: str, detail: str) -> dict[str, objec
     }
 
 
-def lost_line(where: TopicPartition, expected: int, found: int) -> dict[str, object]:
+def lost_line(partition: TopicPartition, expected: int, found: int) -> dict[str, object]:
     """Return the line for records that left the log before they were read: from `expected` up to `found`."""
     return {
         "kind": "lost",
-        "topic": where.topic,
-        "partition": where.partition,
+        "topic": partition.topic,
+        "partition": partition.partition,
         "expected_offset": expected,
         "found_offset": found,
     }
@@ -265,10 +265,10 @@ class AuditFile:
 def _note_line(written: dict[TopicPartition, LastWritten], line: bytes) -> None:
     try:
         entry = json.loads(line)
-        where = TopicPartition(str(entry["topic"]), int(entry["partition"]))
-        before = written.get(where, LastWritten(-1, -1))
+        partition = TopicPartition(str(entry["topic"]), int(entry["partition"]))
+        before = written.get(partition, LastWritten(-1, -1))
         offset, time_ms = int(entry["offset"]), int(entry["time_ms"])
         # The last offset, not the highest: a recreated topic counts from 0 again.
-        written[where] = LastWritten(offset, max(time_ms, before.time_ms))
+        written[partition] = LastWritten(offset, max(time_ms, before.time_ms))
     except (ValueError, KeyError, TypeError):
         return  # A line of someone else.

@@ -23,7 +23,7 @@ def written_before_offsets_were_lost(
         return {}
     bare = without_offset(consumer, partitions, consumer.committed(partitions))
     written = sink.written(whole=True) if bare else {}
-    lost = {where: bounds for where, bounds in bare.items() if where in written}
+    lost = {partition: bounds for partition, bounds in bare.items() if partition in written}
     if lost:
         log.warning(
             "group %s has no committed offsets for %s, but the audit file has lines of their records: brokers drop "
@@ -31,4 +31,4 @@ def written_before_offsets_were_lost(
             "them are read again, and lines that the file has are not written twice",
             group, in_words(lost),
         )  # fmt: skip
-    return {where: written[where] for where in lost}
+    return {partition: written[partition] for partition in lost}

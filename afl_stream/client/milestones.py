@@ -61,8 +61,8 @@ class Milestones:
         numbers = range(found.partitions) if self._key is None else (partition_for(self._key, found.partitions),)
         self._consumer: Consumer = transport.consumer(None)
         try:
-            bounds = {(where := TopicPartition(topic, n)): self._consumer.watermarks(where) for n in numbers}
-            self._ends = {where: found.high for where, found in bounds.items()}
+            bounds = {(partition := TopicPartition(topic, n)): self._consumer.watermarks(partition) for n in numbers}
+            self._ends = {partition: found.high for partition, found in bounds.items()}
             self._consumer.assign({w: found.low for w, found in bounds.items()} if from_beginning else self._ends)
         except BaseException:
             self._consumer.close()

@@ -33,9 +33,9 @@ _LEGAL_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 class UnknownPartition(TransportError):
     """The topic exists, the partition does not."""
 
-    def __init__(self, where: TopicPartition, partitions: int) -> None:
-        super().__init__(f"{where.topic} has partitions 0 to {partitions - 1}, and no {where.partition}")
-        self.partition, self.partitions = where, partitions
+    def __init__(self, partition: TopicPartition, partitions: int) -> None:
+        super().__init__(f"{partition.topic} has partitions 0 to {partitions - 1}, and no {partition.partition}")
+        self.partition, self.partitions = partition, partitions
 
 
 class TopicRefused(TransportError):
@@ -141,12 +141,12 @@ class EmbeddedBroker:
     def has_topic(self, name: str) -> bool:
         return name in self._topics
 
-    def log(self, where: TopicPartition) -> PartitionLog:
+    def log(self, partition: TopicPartition) -> PartitionLog:
         """Return the log of the partition. Raises UnknownTopic, UnknownPartition. Call it under the lock."""
-        logs = self.topic(where.topic).logs
-        if not 0 <= where.partition < len(logs):
-            raise UnknownPartition(where, len(logs))
-        return logs[where.partition]
+        logs = self.topic(partition.topic).logs
+        if not 0 <= partition.partition < len(logs):
+            raise UnknownPartition(partition, len(logs))
+        return logs[partition.partition]
 
     def create_topic(self, name: str, partitions: int, replication: int, settings: Mapping[str, str]) -> None:
         """Create a topic. Raises TopicExists, TopicRefused."""
@@ -186,28 +186,28 @@ class EmbeddedBroker:
             self.queue.forget_topic(name)
             self._rebalance_groups_of(name)
 
-    def append_marker(self, where: TopicPartition) -> None:
+    def append_marker(self, partition: TopicPartition) -> None:
         """Use up an offset without a record, as the end of a transaction does in Kafka. It is kept in memory only.
 
         Raises UnknownTopic, UnknownPartition.
         """
         with self.lock:
             self.check_open()
-            self.log(where).append_marker()
+            self.log(partition).append_marker()
 
-    def truncate(self, where: TopicPartition, before_offset: int) -> None:
+    def truncate(self, partition: TopicPartition, before_offset: int) -> None:
         """Drop the records before `before_offset`, as retention does. Raises UnknownTopic, UnknownPartition."""
         self.queue.write()
         with self.queue.exclusive, self.lock:
             self.check_open()
-            log = self.log(where)
+            log = self.log(partition)
             self._truncate(log, min(before_offset, log.high))
 
     def _truncate(self, log: PartitionLog, low: int) -> None:
         if low <= log.low:
             return
         if self._file is not None:
-            self._file.truncate(log.topic_id, log.where.partition, low)
+            self._file.truncate(log.topic_id, log.topic_partition.partition, low)
         log.truncate(low)
 
     def enforce_retention(self) -> None:
@@ -225,11 +225,11 @@ class EmbeddedBroker:
                     if "delete" in policy and retention_ms >= 0:
                         self._truncate(log, self._first_since(log, self.now_ms() - retention_ms))
                     if "compact" in policy and self._file is not None:
-                        self._file.compact(log.topic_id, log.where.partition)
+                        self._file.compact(log.topic_id, log.topic_partition.partition)
 
     def _first_since(self, log: PartitionLog, since_ms: int) -> int:
         if self._file is not None:
-            first = self._file.first_since(log.topic_id, log.where.partition, since_ms)
+            first = self._file.first_since(log.topic_id, log.topic_partition.partition, since_ms)
         else:
             first = log.first_since(since_ms)
         return log.high if first is None else first
@@ -254,9 +254,10 @@ class EmbeddedBroker:
         """
         with self.lock:
             self.check_open()
-            chosen = {where: consumer.member for where, consumer in (moves or {}).items()}
+            chosen = {partition: consumer.member for partition, consumer in (moves or {}).items()}
             self.group(group).rebalance(
-                self._partition_counts(), {where: member for where, member in chosen.items() if member is not None}
+                self._partition_counts(),
+                {partition: member for partition, member in chosen.items() if member is not None},
             )
 
     def join(self, group: str, member: Member, assignor: Assignor) -> None:

@@ -119,12 +119,12 @@ class EmbeddedConsumer:
     def _assign(self, positions: Mapping[TopicPartition, int | Start], *, keep_others: bool) -> None:
         with self._broker.lock:
             self._check_outside_groups()
-            logs = {where: self._broker.log(where) for where in positions}
+            logs = {partition: self._broker.log(partition) for partition in positions}
             self._drop(list(positions) if keep_others else list(self._positions))
-            for where, start in positions.items():
-                bounds = logs[where].bounds
+            for partition, start in positions.items():
+                bounds = logs[partition].bounds
                 begin = bounds.low if start is Start.EARLIEST else bounds.high
-                self._add(where, logs[where], begin if isinstance(start, Start) else start)
+                self._add(partition, logs[partition], begin if isinstance(start, Start) else start)
 
     def unassign(self, partitions: Sequence[TopicPartition]) -> None:
         """Unassign; see the port. Raises TransportError for a member of a group."""
@@ -180,9 +180,9 @@ class EmbeddedConsumer:
             wrote_late = remaining_s <= 0
             self._broker.queue.write(max(0.0, remaining_s))
 
-    def _follow_topic(self, where: TopicPartition) -> None:
+    def _follow_topic(self, partition: TopicPartition) -> None:
         """Continue in a recreated topic where no record of either log is skipped. Raises UnknownTopic."""
-        position, log = self._positions[where], self._broker.log(where)
+        position, log = self._positions[partition], self._broker.log(partition)
         if position.offset == position.log.high == log.low:
             self._enter(position, log, log.low)
 
@@ -228,10 +228,10 @@ class EmbeddedConsumer:
                 if not (lost or revoked or granted):
                     self._group_moved = False
                     return
-                for where in granted:
-                    self._add(where, self._broker.log(where), None)
+                for partition in granted:
+                    self._add(partition, self._broker.log(partition), None)
                 if self._pattern is not None:
-                    self._missing.note_found(where.topic for where in granted)
+                    self._missing.note_found(partition.topic for partition in granted)
             if lost:
                 if self._listener is not None:
                     self._listener.on_lost(lost)
@@ -260,7 +260,7 @@ class EmbeddedConsumer:
         if self._listener is not None and lost:
             self._listener.on_lost(lost)
         if self._listener is not None and len(lost) < len(partitions):
-            self._listener.on_revoked([where for where in partitions if where not in set(lost)])
+            self._listener.on_revoked([partition for partition in partitions if partition not in set(lost)])
 
     def _drop_recreated(self) -> None:
         """Drop the partitions of topics that were deleted and recreated: their old positions have no meaning."""
@@ -268,7 +268,7 @@ class EmbeddedConsumer:
             lost = sorted(w for w in self._deleted() if self._broker.has_topic(w.topic))
         if not lost or (member := self.member) is None:
             return
-        for topic in sorted({where.topic for where in lost}):
+        for topic in sorted({partition.topic for partition in lost}):
             _log.warning(TOPIC_RECREATED, self.group, topic)
         self._tell_gone(lost)
         with self._broker.lock:
@@ -283,8 +283,8 @@ class EmbeddedConsumer:
         try:
             self._probe("rebalance.before_assign")
             starts = None if self._listener is None else self._listener.on_assigned(partitions)
-            for where, offset in (starts or {}).items():
-                self.seek(where, offset)
+            for partition, offset in (starts or {}).items():
+                self.seek(partition, offset)
         except BaseException:
             with self._broker.lock:
                 self._drop(partitions)
@@ -293,24 +293,24 @@ class EmbeddedConsumer:
             raise
         with self._broker.lock:
             committed = self._offsets.committed(partitions)
-            for where in partitions:
-                position = self._positions.get(where)
+            for partition in partitions:
+                position = self._positions.get(partition)
                 if position is not None and position.offset is None:
                     bounds = position.log.bounds
                     begin = bounds.low if self._start is Start.EARLIEST else bounds.high
-                    position.offset = committed[where].offset if where in committed else begin
+                    position.offset = committed[partition].offset if partition in committed else begin
 
-    def _add(self, where: TopicPartition, log: PartitionLog, offset: int | None) -> None:
-        self._positions[where] = Position(log, offset)
+    def _add(self, partition: TopicPartition, log: PartitionLog, offset: int | None) -> None:
+        self._positions[partition] = Position(log, offset)
         log.readers.append(self)
-        self._ready[where] = None
+        self._ready[partition] = None
 
     def _drop(self, partitions: Sequence[TopicPartition]) -> None:
-        for where in partitions:
-            position = self._positions.pop(where, None)
+        for partition in partitions:
+            position = self._positions.pop(partition, None)
             if position is not None and self in position.log.readers:
                 position.log.readers.remove(self)
-            self._ready.pop(where, None)
+            self._ready.pop(partition, None)
 
     # Positions
 
@@ -341,21 +341,21 @@ class EmbeddedConsumer:
     def pause(self, partitions: Sequence[TopicPartition]) -> None:
         """Pause partitions. Raises NotAssigned."""
         with self._broker.lock:
-            for where in partitions:
-                self._position(where).paused = True
+            for partition in partitions:
+                self._position(partition).paused = True
 
     def resume(self, partitions: Sequence[TopicPartition]) -> None:
         """Resume partitions. Raises NotAssigned."""
         with self._broker.lock:
-            for where in partitions:
-                self._position(where).paused = False
-                self._ready[where] = None
+            for partition in partitions:
+                self._position(partition).paused = False
+                self._ready[partition] = None
 
-    def _position(self, where: TopicPartition) -> Position:
+    def _position(self, partition: TopicPartition) -> Position:
         self._check_open()
-        position = self._positions.get(where)
+        position = self._positions.get(partition)
         if position is None:
-            raise NotAssigned(where)
+            raise NotAssigned(partition)
         return position
 
     def commit(self, offsets: Mapping[TopicPartition, CommittedOffset], *, wait: bool = False) -> None:
@@ -381,7 +381,7 @@ class EmbeddedConsumer:
 
     def _deleted(self) -> set[TopicPartition]:
         """Return the partitions of topics that are gone, or were recreated."""
-        return {where for where, position in self._positions.items() if position.log.deleted}
+        return {partition for partition, position in self._positions.items() if position.log.deleted}
 
     def committed(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, CommittedOffset]:
         with self._broker.lock:

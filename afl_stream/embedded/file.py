@@ -364,18 +364,18 @@ class LogFile:
             ).fetchone()
         return None if row is None else int(row[0])
 
-    def read(self, topic_id: int, where: TopicPartition, offset: int, limit: int) -> list[Record]:
+    def read(self, topic_id: int, partition: TopicPartition, offset: int, limit: int) -> list[Record]:
         """Return up to `limit` records from `offset` on."""
         with self._naming_faults():
             rows = self._reader.execute(
                 "SELECT offset, key, value, headers, timestamp_ms FROM records"
                 " WHERE topic_id=? AND partition=? AND offset>=? ORDER BY offset LIMIT ?",
-                (topic_id, where.partition, offset, limit),
+                (topic_id, partition.partition, offset, limit),
             )
             return [
                 Record(
-                    topic=where.topic,
-                    partition=where.partition,
+                    topic=partition.topic,
+                    partition=partition.partition,
                     offset=at,
                     key=key,
                     value=value,

@@ -22,9 +22,9 @@ class PartitionLog:
     """The records of one partition. Not safe for threads: the broker's lock is held around each call."""
 
     def __init__(
-        self, where: TopicPartition, topic_id: int, file: LogFile | None = None, bounds: tuple[int, int] = (0, 0)
+        self, partition: TopicPartition, topic_id: int, file: LogFile | None = None, bounds: tuple[int, int] = (0, 0)
     ) -> None:
-        self.where = where
+        self.topic_partition = partition
         self.topic_id = topic_id
         self.low, self.high = bounds
         self.deleted = False
@@ -51,18 +51,18 @@ class PartitionLog:
     def append_marker(self) -> None:
         """Add an offset that is never delivered, and notify the readers."""
         self.markers.add(self.high)
-        self.append([Record(self.where.topic, self.where.partition, self.high, None, None)])
+        self.append([Record(self.topic_partition.topic, self.topic_partition.partition, self.high, None, None)])
 
     def tell(self) -> None:
         for reader in self.readers:
-            reader.more(self.where)
+            reader.more(self.topic_partition)
 
     def read(self, offset: int, limit: int) -> Sequence[Record]:
         """Return up to `limit` records from `offset` on. Compaction leaves gaps: the first may come after `offset`."""
         if offset >= self._tail_start or self._file is None:
             start = max(0, offset - self._tail_start)
             return self._tail[start : start + limit]
-        return self._file.read(self.topic_id, self.where, offset, limit) or self._tail[:limit]
+        return self._file.read(self.topic_id, self.topic_partition, offset, limit) or self._tail[:limit]
 
     def is_in_memory(self, offset: int) -> bool:
         return offset >= self._tail_start

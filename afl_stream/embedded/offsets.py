@@ -32,15 +32,17 @@ class GroupOffsets:
             raise TransportError("a consumer without a group cannot commit")
         group = self._broker.group(self._group)
         there = {
-            where: at for where, at in offsets.items() if where not in deleted and self._broker.has_topic(where.topic)
+            partition: at
+            for partition, at in offsets.items()
+            if partition not in deleted and self._broker.has_topic(partition.topic)
         }
         if member is None:
             lost = list(there) if group.members else []
         else:
-            lost = [where for where in there if not group.owns(member, where)]
+            lost = [partition for partition in there if not group.owns(member, partition)]
         if lost and refuses_lost:
             raise Fenced(lost)
-        self._broker.commit(self._group, {where: at for where, at in there.items() if where not in lost})
+        self._broker.commit(self._group, {partition: at for partition, at in there.items() if partition not in lost})
         return there
 
     def write(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
@@ -51,11 +53,13 @@ class GroupOffsets:
 
     def missing_topic(self, partitions: Iterable[TopicPartition]) -> str | None:
         """Return the first of the partitions' topics that does not exist."""
-        return min((where.topic for where in partitions if not self._broker.has_topic(where.topic)), default=None)
+        return min(
+            (partition.topic for partition in partitions if not self._broker.has_topic(partition.topic)), default=None
+        )
 
     def committed(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, CommittedOffset]:
         """Return what is committed for these; nothing without a group."""
         if self._group is None:
             return {}
         known = self._broker.group(self._group).committed
-        return {where: known[where] for where in partitions if where in known}
+        return {partition: known[partition] for partition in partitions if partition in known}

@@ -57,15 +57,15 @@ class Position:
 
 def view_of(positions: Mapping[TopicPartition, Position]) -> BrokerView:
     """Return what the broker says about these partitions besides their records."""
-    held = {where: position for where, position in positions.items() if not position.log.deleted}
+    held = {partition: position for partition, position in positions.items() if not position.log.deleted}
     waiting = {
-        where: position.log.high - max(position.offset, position.log.low)
-        for where, position in held.items()
+        partition: position.log.high - max(position.offset, position.log.low)
+        for partition, position in held.items()
         if not position.paused and position.offset is not None
     }
-    most = max(waiting, key=lambda where: waiting[where], default=None)
+    most = max(waiting, key=lambda partition: waiting[partition], default=None)
     return BrokerView(
-        bounds={where: position.log.bounds for where, position in held.items()},
+        bounds={partition: position.log.bounds for partition, position in held.items()},
         is_told=True,
         unfetched=sum(waiting.values()),
         told_of="" if most is None else f"{waiting[most]} of them in {most.topic}[{most.partition}]",
@@ -87,23 +87,23 @@ def take_in_turn(
     taken: list[Record] = []
     for share in (-(-limit // max(1, len(ready))), limit):
         for _ in range(len(ready)):
-            where = next(iter(ready))
-            position = positions.get(where)
+            partition = next(iter(ready))
+            position = positions.get(partition)
             if position is None or position.paused:
-                del ready[where]
+                del ready[partition]
                 continue
             if position.log.deleted:
-                follow_topic(where)
+                follow_topic(partition)
             if position.is_lost() and taken:
                 return taken
             # The next one in turn comes first the next time, also when this one raises.
-            del ready[where]
-            ready[where] = None
+            del ready[partition]
+            ready[partition] = None
             if position.is_lost():
-                raise OffsetOutOfRange(where, position.offset or 0, log_of(where).bounds)
+                raise OffsetOutOfRange(partition, position.offset or 0, log_of(partition).bounds)
             records = position.take(min(share, limit - len(taken)))
             if not records:
-                del ready[where]
+                del ready[partition]
                 continue
             taken.extend(records)
             if len(taken) >= limit:

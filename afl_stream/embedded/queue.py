@@ -80,7 +80,7 @@ class WriteQueue:
     def enqueue_offsets(self, group: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
         """Take a group's offsets. Under the lock."""
         if self._file is not None:
-            self._queued_offsets.update({(group, where): offset for where, offset in offsets.items()})
+            self._queued_offsets.update({(group, partition): offset for partition, offset in offsets.items()})
 
     def forget_topic(self, topic: str) -> None:
         """Drop the offsets in a deleted topic. Under both locks."""
@@ -127,7 +127,7 @@ class WriteQueue:
             return
         try:
             self._probe("log.before_write")
-            file.append(rows, [(group, where, offset) for (group, where), offset in offsets.items()])
+            file.append(rows, [(group, partition, offset) for (group, partition), offset in offsets.items()])
         except Exception as error:  # noqa: BLE001 - whatever the file says is told to each producer
             with self._lock:
                 self._refused = error
@@ -180,7 +180,7 @@ class WriteQueue:
             offset = log.high + len(records)
             records.append(
                 Record(
-                    topic=log.where.topic,
+                    topic=log.topic_partition.topic,
                     partition=queued.partition,
                     offset=offset,
                     key=queued.key,
@@ -196,5 +196,7 @@ class WriteQueue:
     def check_committed(self, group: str, partitions: Iterable[TopicPartition]) -> None:
         """Raise the file's error when the last `write` left offsets of these partitions unwritten."""
         with self._lock:
-            if self._refused is not None and any((group, where) in self._queued_offsets for where in partitions):
+            if self._refused is not None and any(
+                (group, partition) in self._queued_offsets for partition in partitions
+            ):
                 raise self._refused

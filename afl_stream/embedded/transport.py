@@ -133,8 +133,8 @@ class EmbeddedProducer:
         """Take the result of a delivery. The broker calls this under its lock."""
         self._unwritten -= 1
         if queued.on_delivery is not None:
-            where = TopicPartition(queued.topic.description.name, queued.partition)
-            self._finished.append((queued.on_delivery, error, where, offset))
+            partition = TopicPartition(queued.topic.description.name, queued.partition)
+            self._finished.append((queued.on_delivery, error, partition, offset))
             self._changed.notify_all()
 
     def poll(self, timeout_s: float = 0.0) -> int:
@@ -182,11 +182,11 @@ class EmbeddedProducer:
         ran = 0
         for _ in range(len(self._finished)):
             try:
-                callback, error, where, offset = self._finished.popleft()
+                callback, error, partition, offset = self._finished.popleft()
             except IndexError:
                 break  # another thread took the last one
             self._probe("produce.after_append_before_ack")
-            callback(error, where, offset)
+            callback(error, partition, offset)
             ran += 1
         return ran
 

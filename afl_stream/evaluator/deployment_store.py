@@ -233,22 +233,22 @@ class DeploymentStore:
         # Asked first: the offsets follow the store's positions, so those of one store are never behind.
         committed = self._committed()
         read = self._read_up_to()
-        return any(read.get(where, 0) < offset for where, offset in committed.items())
+        return any(read.get(partition, 0) < offset for partition, offset in committed.items())
 
     def _read_up_to(self) -> dict[TopicPartition, int]:
         """Return the next offset that the store has for each partition of this cluster."""
         cluster = self._transport.admin().cluster_id()
         read: dict[TopicPartition, int] = {}
-        for place, offset in self._store.positions().items():
-            if place.cluster_id == cluster:
-                where = TopicPartition(place.topic, place.partition)
-                read[where] = max(offset, read.get(where, 0))
+        for position, offset in self._store.positions().items():
+            if position.cluster_id == cluster:
+                partition = TopicPartition(position.topic, position.partition)
+                read[partition] = max(offset, read.get(partition, 0))
         return read
 
     def _committed(self) -> Mapping[TopicPartition, int]:
         reader = self._transport.consumer(self._group)
         try:
-            return {where: found.offset for where, found in reader.committed(self._partitions()).items()}
+            return {partition: found.offset for partition, found in reader.committed(self._partitions()).items()}
         finally:
             reader.close()
 
@@ -298,10 +298,10 @@ class DeploymentStore:
         reader: Consumer = self._transport.consumer(None)
         read = self._read_up_to()
         try:
-            bounds = {where: reader.watermarks(where) for where in self._partitions()}
+            bounds = {partition: reader.watermarks(partition) for partition in self._partitions()}
         finally:
             reader.close()
-        return sum(found.high - max(found.low, read.get(where, 0)) for where, found in bounds.items())
+        return sum(found.high - max(found.low, read.get(partition, 0)) for partition, found in bounds.items())
 
     def _own_name(self) -> str:
         return f"store {self._store.identity().id} at {self._location}"

@@ -375,7 +375,7 @@ class OutboxPublisher:
         self._acknowledged.extend(ranges)
 
     def _send(self, sent: _Sent, row: StoredOutboxRecord) -> None:
-        def delivered(error: Exception | None, _where: TopicPartition, _offset: int) -> None:
+        def delivered(error: Exception | None, _partition: TopicPartition, _offset: int) -> None:
             self._in_flight -= 1
             sent.open -= 1
             if isinstance(error, _REFUSED):

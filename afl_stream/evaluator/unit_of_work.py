@@ -101,11 +101,11 @@ class UnitOfWork:
         for record in records:
             if held and record[:2] in held:
                 continue
-            place = record.topic, record.partition, record.offset
+            at = record.topic, record.partition, record.offset
             try:
-                message = self._read[place] = self._decoded(record)
+                message = self._read[at] = self._decoded(record)
             except (Unreadable, NewerFormat, SchemaUnavailable) as error:
-                self._read[place] = error
+                self._read[at] = error
                 if isinstance(error, SchemaGone):
                     held.add((record.topic, record.partition))
                 elif isinstance(error, SchemaUnavailable):

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, Final, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
-from confluent_kafka import TopicPartition as Place
+from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its documented names, not marked as exported
     AdminClient,
     ClusterMetadata,
@@ -191,11 +191,11 @@ class KafkaAdmin:
 
     def _bounds_of(self, partition: TopicPartition, deadline_s: float) -> list[int]:
         """Return the first and the next offset, or values below 0 where the question failed in passing."""
-        place = Place(partition.topic, partition.partition)
+        tp = KafkaPartition(partition.topic, partition.partition)
         timeout_s = max(_ASK_AGAIN_S, deadline_s - time.monotonic())
         try:
-            asked = self._ask_offsets([place], timeout_s)
-            return [self._result(found[place], f"the bounds of {partition.topic}").offset for found in asked]
+            asked = self._ask_offsets([tp], timeout_s)
+            return [self._result(found[tp], f"the bounds of {partition.topic}").offset for found in asked]
         except KafkaException as error:
             raise self._error(error_of(error), partition.topic) from error
 
@@ -203,13 +203,15 @@ class KafkaAdmin:
         self, partitions: Sequence[TopicPartition]
     ) -> Mapping[TopicPartition, tuple[Future[Any], Future[Any]]]:
         """Ask for the partitions' first and next offsets; the futures have them when they come."""
-        places = {where: Place(where.topic, where.partition) for where in partitions}
-        firsts, ends = self._ask_offsets(places.values(), REQUEST_TIMEOUT_S)
-        return {where: (firsts[place], ends[place]) for where, place in places.items()}
+        tps = {partition: KafkaPartition(partition.topic, partition.partition) for partition in partitions}
+        firsts, ends = self._ask_offsets(tps.values(), REQUEST_TIMEOUT_S)
+        return {partition: (firsts[tp], ends[tp]) for partition, tp in tps.items()}
 
-    def _ask_offsets(self, places: Iterable[Place], timeout_s: float) -> list[Mapping[Place, Future[Any]]]:
+    def _ask_offsets(
+        self, tps: Iterable[KafkaPartition], timeout_s: float
+    ) -> list[Mapping[KafkaPartition, Future[Any]]]:
         """Return the first and the next offset of each."""
-        wanted = tuple(places)
+        wanted = tuple(tps)
         specs: list[OffsetSpec] = [OffsetSpec.earliest(), OffsetSpec.latest()]  # type: ignore[no-untyped-call]
         asked = [partial(_list_offsets, dict.fromkeys(wanted, spec), timeout_s) for spec in specs]
         return [self._client.ask(question) for question in asked]
@@ -322,5 +324,7 @@ def _limit_in(settings: Mapping[str, str]) -> int:
     return int(settings.get("max.message.bytes", _DEFAULT_LIMIT))
 
 
-def _list_offsets(specs: dict[Place, OffsetSpec], timeout_s: float, client: AdminClient) -> Mapping[Place, Future[Any]]:
+def _list_offsets(
+    specs: dict[KafkaPartition, OffsetSpec], timeout_s: float, client: AdminClient
+) -> Mapping[KafkaPartition, Future[Any]]:
     return client.list_offsets(specs, request_timeout=timeout_s)

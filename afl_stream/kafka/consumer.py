@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from confluent_kafka import Consumer as Client
 from confluent_kafka import KafkaError, KafkaException, Message
-from confluent_kafka import TopicPartition as Place
+from confluent_kafka import TopicPartition as KafkaPartition
 
 from afl_stream.kafka.error_codes import Decision, decision_of
 from afl_stream.kafka.errors import ClientLog, Connection, error_of, settings_error, transport_error
@@ -140,7 +140,7 @@ class KafkaConsumer:
     def assign_more(self, positions: Mapping[TopicPartition, int | Start]) -> None:
         """Assign; see the port. Raises TransportError for a member of a group."""
         self._check_outside_groups()
-        self.unassign([where for where in positions if where in self._assigned])
+        self.unassign([partition for partition in positions if partition in self._assigned])
         starts = offsets_of(positions)
         self._partitions.assign_more(starts)
         self._accept(starts)
@@ -148,10 +148,10 @@ class KafkaConsumer:
     def unassign(self, partitions: Sequence[TopicPartition]) -> None:
         """Unassign; see the port. Raises TransportError for a member of a group."""
         self._check_outside_groups()
-        gone = [where for where in partitions if where in self._assigned]
+        gone = [partition for partition in partitions if partition in self._assigned]
         self._partitions.end(gone)
         self._tell_gone(gone, None)
-        self._missing_told.difference_update(where.topic for where in gone)
+        self._missing_told.difference_update(partition.topic for partition in gone)
 
     def _check_outside_groups(self) -> None:
         if self._is_member:
@@ -202,7 +202,7 @@ class KafkaConsumer:
         return records
 
     def _topics(self) -> frozenset[str]:
-        return self._subscribed | {where.topic for where in self._assigned}
+        return self._subscribed | {partition.topic for partition in self._assigned}
 
     def _gather(self, limit: int, timeout_s: float) -> list[Message[Any, Any]]:
         """Wait for the first record, then take what is there: one call for many would wait for all of them."""
@@ -247,10 +247,10 @@ class KafkaConsumer:
             _log.debug("group %s: %s[%s]: %s", self.group, topic, number, error)
             return
         if decision is Decision.OUT_OF_RANGE:
-            where = TopicPartition(topic, -1 if number is None else number)
-            if where in self._assigned:
+            partition = TopicPartition(topic, -1 if number is None else number)
+            if partition in self._assigned:
                 offset = message.offset()
-                self._out_of_range[where] = -1 if offset is None else offset
+                self._out_of_range[partition] = -1 if offset is None else offset
                 self._topic_ids.soon()
             return
         if error.code() == KafkaError._FATAL or error.fatal():
@@ -264,9 +264,9 @@ class KafkaConsumer:
 
     def _raise_out_of_range(self) -> None:
         """Raise OffsetOutOfRange, or the error that hides the log's bounds, so that none are guessed."""
-        for where, offset in self._out_of_range.items():
-            if where not in self._partitions.paused:
-                raise OffsetOutOfRange(where, offset, self.watermarks(where))
+        for partition, offset in self._out_of_range.items():
+            if partition not in self._partitions.paused:
+                raise OffsetOutOfRange(partition, offset, self.watermarks(partition))
 
     def _stay_in_group(self) -> None:
         """Take in rebalances without a record, which is read again later. Raises what the listener raised."""
@@ -293,9 +293,9 @@ class KafkaConsumer:
 
     # Rebalances: called by librdkafka inside poll, consume and close
 
-    def _on_assign(self, _client: Client, places: list[Place]) -> None:
-        partitions = [TopicPartition(place.topic, place.partition) for place in places]
-        self._missing_told.difference_update(where.topic for where in partitions)
+    def _on_assign(self, _client: Client, tps: list[KafkaPartition]) -> None:
+        partitions = [TopicPartition(tp.topic, tp.partition) for tp in tps]
+        self._missing_told.difference_update(partition.topic for partition in partitions)
         self._topic_ids.soon()
         try:
             starts = self._starts(partitions)
@@ -306,7 +306,7 @@ class KafkaConsumer:
             self._partitions.pause(partitions)
             return
         self._partitions.assign(partitions, starts)
-        self._accept({where: starts[where] for where in partitions})
+        self._accept({partition: starts[partition] for partition in partitions})
 
     def _accept(self, starts: Mapping[TopicPartition, int]) -> None:
         self._assigned.update(starts)
@@ -321,11 +321,11 @@ class KafkaConsumer:
             given = self._listener.on_assigned(partitions)
             self._known_to_listener.update(partitions)
         starts = dict(given or {})
-        rest = [where for where in partitions if where not in starts]
+        rest = [partition for partition in partitions if partition not in starts]
         if rest:
             committed = self.committed(rest)
             default_start = LOGICAL[self._start]
-            starts.update({where: committed[where].offset if where in committed else default_start for where in rest})
+            starts.update({tp: committed[tp].offset if tp in committed else default_start for tp in rest})
         return starts
 
     def _retry_assignment(self) -> None:
@@ -334,14 +334,14 @@ class KafkaConsumer:
         self._stay_in_group()
         waiting = list(self._pending_assignment)
         starts = self._starts(waiting)
-        for where in waiting:
-            self._move(where, starts[where])
+        for partition in waiting:
+            self._move(partition, starts[partition])
         self._pending_assignment.clear()
-        self._accept({where: starts[where] for where in waiting})
+        self._accept({partition: starts[partition] for partition in waiting})
 
     def _drop_recreated(self, recreated: frozenset[str]) -> None:
         """Drop recreated topics: the positions in the old ones have no meaning."""
-        gone = [where for where in sorted(self._assigned) if where.topic in recreated]
+        gone = [partition for partition in sorted(self._assigned) if partition.topic in recreated]
         if not gone:
             return
         self._partitions.pause(gone)
@@ -349,29 +349,29 @@ class KafkaConsumer:
         self._tell_gone(gone, None if self._listener is None else self._listener.on_lost)
         self._pending_assignment.extend(gone)
 
-    def _on_revoke(self, client: Client, places: list[Place]) -> None:
+    def _on_revoke(self, client: Client, tps: list[KafkaPartition]) -> None:
         # Of a topic that is another one by now nothing may be committed any more.
-        found = self._offsets.others(TopicPartition(place.topic, place.partition) for place in places)
+        found = self._offsets.others(TopicPartition(tp.topic, tp.partition) for tp in tps)
         others = found.recreated | found.gone
         if others:
-            self._on_lost(client, [place for place in places if place.topic in others])
-        kept = [place for place in places if place.topic not in others]
+            self._on_lost(client, [tp for tp in tps if tp.topic in others])
+        kept = [tp for tp in tps if tp.topic not in others]
         self._leave(kept, None if self._listener is None else self._listener.on_revoked)
 
-    def _on_lost(self, _client: Client, places: list[Place]) -> None:
-        self._leave(places, None if self._listener is None else self._listener.on_lost)
+    def _on_lost(self, _client: Client, tps: list[KafkaPartition]) -> None:
+        self._leave(tps, None if self._listener is None else self._listener.on_lost)
 
-    def _leave(self, places: Sequence[Place], tell: Callable[[Sequence[TopicPartition]], None] | None) -> None:
-        gone = [TopicPartition(place.topic, place.partition) for place in places]
+    def _leave(self, tps: Sequence[KafkaPartition], tell: Callable[[Sequence[TopicPartition]], None] | None) -> None:
+        gone = [TopicPartition(tp.topic, tp.partition) for tp in tps]
         self._tell_gone(gone, tell)
         self._revoked.update(gone)
         taken = set(gone)
-        self._pending_assignment = [where for where in self._pending_assignment if where not in taken]
+        self._pending_assignment = [partition for partition in self._pending_assignment if partition not in taken]
 
     def _tell_gone(
         self, gone: Sequence[TopicPartition], tell: Callable[[Sequence[TopicPartition]], None] | None
     ) -> None:
-        held = [where for where in gone if where in self._assigned or where in self._known_to_listener]
+        held = [partition for partition in gone if partition in self._assigned or partition in self._known_to_listener]
         try:
             if held and tell is not None:
                 tell(held)
@@ -381,8 +381,8 @@ class KafkaConsumer:
         self._known_to_listener.difference_update(gone)
         self._offsets.forget(gone)
         self._partitions.forget(gone)
-        for where in gone:
-            self._out_of_range.pop(where, None)
+        for partition in gone:
+            self._out_of_range.pop(partition, None)
 
     # Positions
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from confluent_kafka import Consumer as Client
 from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka import TopicPartition as Place
+from confluent_kafka import TopicPartition as KafkaPartition
 
 from afl.core.process.long_waits import WAITS
 from afl.core.process.stopping import PROCESS_STOP
@@ -67,18 +67,18 @@ class GroupOffsets:
         """Commit through this client, whose `on_commit` is this object's."""
         self._client = client
 
-    def on_commit(self, error: KafkaError | None, places: Sequence[Place]) -> None:
+    def on_commit(self, error: KafkaError | None, tps: Sequence[KafkaPartition]) -> None:
         """Take librdkafka's report of a commit without `wait`."""
-        for place in places:
-            refused = error if error is not None else place.error
+        for tp in tps:
+            refused = error if error is not None else tp.error
             if refused is None or refused.code() == KafkaError._NO_OFFSET:
                 continue
             told = "group %s: a commit for %s[%d] failed: %s"
-            self._warnings.warning("commits that failed", told, self._group, place.topic, place.partition, refused)
-            where = TopicPartition(place.topic, place.partition)
-            last = self._last.get(where)
-            if last is not None and last.offset == place.offset:
-                self._refused[where] = last
+            self._warnings.warning("commits that failed", told, self._group, tp.topic, tp.partition, refused)
+            partition = TopicPartition(tp.topic, tp.partition)
+            last = self._last.get(partition)
+            if last is not None and last.offset == tp.offset:
+                self._refused[partition] = last
                 self._again_at_s = self._monotonic_s() + _AGAIN_S
 
     def commit_again(self) -> None:
@@ -102,28 +102,28 @@ class GroupOffsets:
         if self._group is None or not partitions:
             return
         try:
-            ids = self._ids.now({where.topic for where in partitions}, REQUEST_TIMEOUT_S)
+            ids = self._ids.now({partition.topic for partition in partitions}, REQUEST_TIMEOUT_S)
         except TimeoutError as error:
             raise self._connection.unavailable("the broker does not tell the ids of topics") from error
         except KafkaException as error:
             raise self._reading_error(error_of(error)) from error
-        self._id_of.update({where: ids.get(where.topic) or "" for where in partitions})
+        self._id_of.update({partition: ids.get(partition.topic) or "" for partition in partitions})
 
     def others(self, partitions: Iterable[TopicPartition]) -> TopicChanges:
         """Return which of these partitions' topics are gone or recreated, as far as that is known soon."""
-        ids = {where.topic: known for where in partitions if (known := self._id_of.get(where))}
+        ids = {partition.topic: known for partition in partitions if (known := self._id_of.get(partition))}
         return self._ids.others({} if self._connection.is_down else ids, _LOOK_S)
 
     def forget(self, partitions: Iterable[TopicPartition]) -> None:
         """Note that these partitions were revoked."""
-        for where in partitions:
-            self._id_of.pop(where, None)
-            self._last.pop(where, None)
-            self._refused.pop(where, None)
+        for partition in partitions:
+            self._id_of.pop(partition, None)
+            self._last.pop(partition, None)
+            self._refused.pop(partition, None)
 
     def note_recreated(self, partitions: Sequence[TopicPartition]) -> None:
         """Log that their topic was recreated: nothing is committed for the new one yet."""
-        for topic in sorted({where.topic for where in partitions}):
+        for topic in sorted({partition.topic for partition in partitions}):
             _log.warning(TOPIC_RECREATED, self._group, topic)
         self._of_another_topic.update(partitions)
 
@@ -131,24 +131,24 @@ class GroupOffsets:
         """Commit. Raises Fenced, BrokerUnavailable, NotAuthorized, UnknownTopic."""
         if self._group is None:
             raise TransportError("a consumer without a group cannot commit")
-        places = [
-            Place(w.topic, w.partition, at.offset, metadata=with_topic(self._id_of.get(w, ""), at.metadata))
+        tps = [
+            KafkaPartition(w.topic, w.partition, at.offset, metadata=with_topic(self._id_of.get(w, ""), at.metadata))
             for w, at in offsets.items()
         ]
-        done: list[Place] | None = None
+        done: list[KafkaPartition] | None = None
         try:
             if wait:
-                done = self._client.commit(offsets=places, asynchronous=False)
+                done = self._client.commit(offsets=tps, asynchronous=False)
             else:
-                self._client.commit(offsets=places, asynchronous=True)
+                self._client.commit(offsets=tps, asynchronous=True)
         except KafkaException as error:
             raise self._commit_error(error_of(error), list(offsets)) from error
-        for place in done or ():
-            if place.error is not None:
-                raise self._commit_error(place.error, list(offsets), place.topic)
+        for tp in done or ():
+            if tp.error is not None:
+                raise self._commit_error(tp.error, list(offsets), tp.topic)
         self._last.update(offsets)
-        for where in offsets:
-            self._refused.pop(where, None)
+        for partition in offsets:
+            self._refused.pop(partition, None)
         self._of_another_topic.difference_update(offsets)
 
     def _commit_error(
@@ -165,23 +165,23 @@ class GroupOffsets:
 
         Raises BrokerUnavailable, NotAuthorized.
         """
-        asked = [where for where in partitions if where not in self._of_another_topic]
+        asked = [partition for partition in partitions if partition not in self._of_another_topic]
         if self._group is None or not asked:
             return {}
-        places = [Place(where.topic, where.partition) for where in asked]
-        found = self._ask_committed(places)
+        tps = [KafkaPartition(partition.topic, partition.partition) for partition in asked]
+        found = self._ask_committed(tps)
         offsets: dict[TopicPartition, CommittedOffset] = {}
-        for place in found:
-            if place.error is not None:
-                raise self._reading_error(place.error, place.topic)
-            if place.offset >= 0:
-                where = TopicPartition(place.topic, place.partition)
-                topic_id, metadata = without_topic(place.metadata or "")
-                if self._is_of(where, topic_id, place.offset):
-                    offsets[where] = CommittedOffset(offset=place.offset, metadata=metadata)
+        for tp in found:
+            if tp.error is not None:
+                raise self._reading_error(tp.error, tp.topic)
+            if tp.offset >= 0:
+                partition = TopicPartition(tp.topic, tp.partition)
+                topic_id, metadata = without_topic(tp.metadata or "")
+                if self._is_of(partition, topic_id, tp.offset):
+                    offsets[partition] = CommittedOffset(offset=tp.offset, metadata=metadata)
         return offsets
 
-    def _ask_committed(self, places: list[Place]) -> list[Place]:
+    def _ask_committed(self, tps: list[KafkaPartition]) -> list[KafkaPartition]:
         """Ask in short calls, because a call cannot be interrupted: between them a request to stop is noticed."""
         deadline_s = self._monotonic_s() + REQUEST_TIMEOUT_S
         with WAITS.on(f"the broker: what group {self._group} has committed"):
@@ -189,21 +189,21 @@ class GroupOffsets:
                 if PROCESS_STOP.is_set():
                     raise Stopping(f"what group {self._group} has committed")
                 try:
-                    return list(self._client.committed(places, timeout=LONGEST_CALL_S))
+                    return list(self._client.committed(tps, timeout=LONGEST_CALL_S))
                 except KafkaException as error:
                     found = error_of(error)
                     if found.code() != KafkaError._TIMED_OUT or self._monotonic_s() >= deadline_s:
                         raise self._reading_error(found) from error
 
-    def _is_of(self, where: TopicPartition, topic_id: str, offset: int) -> bool:
+    def _is_of(self, partition: TopicPartition, topic_id: str, offset: int) -> bool:
         """Return whether a commit for a topic of this id is for the topic that exists now."""
-        found = self._id_of.get(where, "")
+        found = self._id_of.get(partition, "")
         if not is_another_topic(topic_id, found):
             return True
         _log.warning(
             "group %s: %s was deleted and recreated; offset %d of partition %d was committed for the earlier one "
             "(id %s), and nothing of this one (id %s) was read",
-            self._group, where.topic, offset, where.partition, topic_id, found,
+            self._group, partition.topic, offset, partition.partition, topic_id, found,
         )  # fmt: skip
         return False
 

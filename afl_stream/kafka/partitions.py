@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaError, KafkaException, Message
 from confluent_kafka import Consumer as Client
-from confluent_kafka import TopicPartition as Place
+from confluent_kafka import TopicPartition as KafkaPartition
 
 from afl_stream.kafka.errors import error_of
 from afl_stream.transport import Start, TopicPartition
@@ -18,12 +18,12 @@ LOGICAL: Final = {Start.EARLIEST: OFFSET_BEGINNING, Start.LATEST: OFFSET_END}
 
 def offsets_of(positions: Mapping[TopicPartition, int | Start]) -> dict[TopicPartition, int]:
     """Return where to begin, in Kafka's words."""
-    return {where: LOGICAL[at] if isinstance(at, Start) else at for where, at in positions.items()}
+    return {partition: LOGICAL[at] if isinstance(at, Start) else at for partition, at in positions.items()}
 
 
-def places_of(partitions: Iterable[TopicPartition]) -> list[Place]:
+def kafka_partitions_of(partitions: Iterable[TopicPartition]) -> list[KafkaPartition]:
     """Return the partitions as confluent-kafka names them."""
-    return [Place(where.topic, where.partition) for where in partitions]
+    return [KafkaPartition(partition.topic, partition.partition) for partition in partitions]
 
 
 def is_end(message: Message[Any, Any]) -> bool:
@@ -48,7 +48,9 @@ class Partitions:
     def assign_all(self, starts: Mapping[TopicPartition, int]) -> None:
         """Read these partitions and no others, without a group."""
         self._incremental = True
-        self._client.assign([Place(where.topic, where.partition, offset) for where, offset in starts.items()])
+        self._client.assign(
+            [KafkaPartition(partition.topic, partition.partition, offset) for partition, offset in starts.items()]
+        )
         self._begun, self._ends = {}, {}
         self.resume_assigned(starts)
 
@@ -56,17 +58,19 @@ class Partitions:
         """Read these partitions too, without a group."""
         self._incremental = True
         if starts:
-            self._client.incremental_assign([Place(w.topic, w.partition, offset) for w, offset in starts.items()])
+            self._client.incremental_assign(
+                [KafkaPartition(w.topic, w.partition, offset) for w, offset in starts.items()]
+            )
 
     def end(self, partitions: Sequence[TopicPartition]) -> None:
         """Stop reading these partitions, without a group."""
         if partitions:
-            self.resume([where for where in partitions if where in self.paused])
-            self._client.incremental_unassign(places_of(partitions))
+            self.resume([partition for partition in partitions if partition in self.paused])
+            self._client.incremental_unassign(kafka_partitions_of(partitions))
 
     def assign(self, partitions: Iterable[TopicPartition], starts: Mapping[TopicPartition, int]) -> None:
         """Read the partitions that the group has assigned, from the log's beginning where no start is given."""
-        assigned = [Place(w.topic, w.partition, starts.get(w, OFFSET_BEGINNING)) for w in partitions]
+        assigned = [KafkaPartition(w.topic, w.partition, starts.get(w, OFFSET_BEGINNING)) for w in partitions]
         if self._incremental:
             self._client.incremental_assign(assigned)
         else:
@@ -75,12 +79,12 @@ class Partitions:
     def resume_assigned(self, starts: Mapping[TopicPartition, int]) -> None:
         """Resume these partitions, whose assignment began anew: the client would remember that they were paused."""
         self._begun.update(starts)
-        self.resume([where for where in starts if where in self.paused])
+        self.resume([partition for partition in starts if partition in self.paused])
 
     def move(self, partition: TopicPartition, offset: int) -> None:
         """Continue at another offset."""
         try:
-            self._client.seek(Place(partition.topic, partition.partition, offset))
+            self._client.seek(KafkaPartition(partition.topic, partition.partition, offset))
         except KafkaException as error:
             if error_of(error).code() != KafkaError._STATE:
                 raise
@@ -90,18 +94,18 @@ class Partitions:
 
     def _restart(self, partition: TopicPartition, offset: int) -> None:
         """Assign a partition again that is not being read: its reading has not begun, or an error ended it."""
-        assigned = [Place(partition.topic, partition.partition, offset)]
+        assigned = [KafkaPartition(partition.topic, partition.partition, offset)]
         if self._incremental:
-            self._client.incremental_unassign(places_of([partition]))
+            self._client.incremental_unassign(kafka_partitions_of([partition]))
             self._client.incremental_assign(assigned)
             return
         # The group takes an assignment as a whole only; the others continue where they are.
-        others = [place for place in self._client.assignment() if (place.topic, place.partition) != partition]
+        others = [tp for tp in self._client.assignment() if (tp.topic, tp.partition) != partition]
         for other in self._client.position(others) if others else ():
-            where = TopicPartition(other.topic, other.partition)
+            topic_partition = TopicPartition(other.topic, other.partition)
             # Without a position nothing was read since it began, or since it was moved.
-            next_offset = other.offset if other.offset >= 0 else self._begun.get(where, OFFSET_BEGINNING)
-            assigned.append(Place(where.topic, where.partition, next_offset))
+            next_offset = other.offset if other.offset >= 0 else self._begun.get(topic_partition, OFFSET_BEGINNING)
+            assigned.append(KafkaPartition(topic_partition.topic, topic_partition.partition, next_offset))
         self._client.assign(assigned)
 
     def position(self, partition: TopicPartition) -> int:
@@ -110,26 +114,26 @@ class Partitions:
 
         Below 0 when neither has happened.
         """
-        return max(self._client.position(places_of([partition]))[0].offset, self._ends.get(partition, -1))
+        return max(self._client.position(kafka_partitions_of([partition]))[0].offset, self._ends.get(partition, -1))
 
     def note_end(self, end: Message[Any, Any]) -> None:
         """Note that the end of a log was met: all records before it were delivered."""
-        where = TopicPartition(end.topic() or "", end.partition())  # type: ignore[arg-type]  # an end is of a partition
-        self._ends[where] = end.offset() or 0
+        partition = TopicPartition(end.topic() or "", end.partition())  # type: ignore[arg-type]  # an end is of a partition
+        self._ends[partition] = end.offset() or 0
 
     def pause(self, partitions: Sequence[TopicPartition]) -> None:
         """Deliver nothing of these partitions until `resume`."""
         if partitions:
-            self._client.pause(places_of(partitions))
+            self._client.pause(kafka_partitions_of(partitions))
             self.paused.update(partitions)
 
     def resume(self, partitions: Sequence[TopicPartition]) -> None:
         if partitions:
-            self._client.resume(places_of(partitions))
+            self._client.resume(kafka_partitions_of(partitions))
             self.paused.difference_update(partitions)
 
     def forget(self, partitions: Iterable[TopicPartition]) -> None:
         """Note that these partitions are no longer read."""
-        for where in partitions:
-            self._begun.pop(where, None)
-            self._ends.pop(where, None)
+        for partition in partitions:
+            self._begun.pop(partition, None)
+            self._ends.pop(partition, None)

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from confluent_kafka import Consumer as Client
 from confluent_kafka import KafkaException
-from confluent_kafka import TopicPartition as Place
+from confluent_kafka import TopicPartition as KafkaPartition
 
 from afl_stream.kafka.errors import is_silence
 from afl_stream.kafka.topic_ids import AskIds
@@ -68,10 +68,10 @@ class KafkaView:
             futures = []
         if not futures and now_s >= self._next_s and (held or topics):
             self._ask(sorted(held), sorted(topics), now_s)
-        self._bounds = {where: bounds for where, bounds in self._bounds.items() if where in held}
-        read = {where: bounds for where, bounds in self._bounds.items() if where not in paused}
-        unfetched = {where: self._unfetched(where, bounds) for where, bounds in read.items()}
-        most = max(unfetched, key=lambda where: unfetched[where], default=None)
+        self._bounds = {partition: bounds for partition, bounds in self._bounds.items() if partition in held}
+        read = {partition: bounds for partition, bounds in self._bounds.items() if partition not in paused}
+        unfetched = {partition: self._unfetched(partition, bounds) for partition, bounds in read.items()}
+        most = max(unfetched, key=lambda partition: unfetched[partition], default=None)
         return BrokerView(
             bounds=dict(self._bounds),
             is_told=self._is_told,
@@ -95,23 +95,23 @@ class KafkaView:
     def _take_answers(self, futures: Sequence[Future[Any]]) -> None:
         asked, self._asked_bounds, self._asked_ids = self._asked_bounds, {}, {}
         is_silent = any(is_silence(future.exception()) for future in futures)
-        for where, (first, end) in asked.items():
+        for partition, (first, end) in asked.items():
             if first.exception() is None and end.exception() is None:
                 low, high = first.result().offset, end.result().offset
                 if is_told(low, high):
-                    self._bounds[where] = Watermarks(low=low, high=high)
+                    self._bounds[partition] = Watermarks(low=low, high=high)
                 else:
                     is_silent = True
         if not is_silent:
             self._unanswered_since_s, self._is_told = None, True
 
-    def _unfetched(self, where: TopicPartition, bounds: Watermarks) -> int:
+    def _unfetched(self, partition: TopicPartition, bounds: Watermarks) -> int:
         """Return how many records the log has that no reply has reported."""
-        place = Place(where.topic, where.partition)
+        tp = KafkaPartition(partition.topic, partition.partition)
         try:
-            _, told = self._client.get_watermark_offsets(place, cached=True)
+            _, told = self._client.get_watermark_offsets(tp, cached=True)
         except KafkaException as error:
-            _log.debug("the fetched end of %s[%d] is not known: %s", *where, error)
+            _log.debug("the fetched end of %s[%d] is not known: %s", *partition, error)
             return 0
         # Without a reply so far it counts from the beginning of the log.
         return max(0, bounds.high - max(told, bounds.low))

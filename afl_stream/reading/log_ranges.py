@@ -29,7 +29,7 @@ class NotReadInTime(TransportError):
     """Ranges of partitions were not read to their ends in the given time."""
 
     def __init__(self, partitions: Iterable[TopicPartition], timeout_s: float) -> None:
-        topics = sorted({where.topic for where in partitions})
+        topics = sorted({partition.topic for partition in partitions})
         super().__init__(f"{', '.join(topics)} could not be read to the end in {timeout_s:g} s")
 
 
@@ -41,14 +41,14 @@ def without_offset(
     Raises what the transport raises.
     """
     bare: dict[TopicPartition, Watermarks] = {}
-    for where in partitions:
-        if where not in committed:
+    for partition in partitions:
+        if partition not in committed:
             try:
-                bounds = consumer.watermarks(where)
+                bounds = consumer.watermarks(partition)
             except UnknownTopic:
                 continue  # Not every broker has heard of it yet: it is new, or gone, which reading tells.
             if bounds.low < bounds.high:
-                bare[where] = bounds
+                bare[partition] = bounds
     return bare
 
 
@@ -56,8 +56,8 @@ def in_words(ranges: Mapping[TopicPartition, Watermarks]) -> str:
     """Describe the ranges: topic, partition, first and last offset, and the number of records."""
     count = sum(bounds.high - bounds.low for bounds in ranges.values())
     named = [
-        f"{where.topic}[{where.partition}] {bounds.low} to {bounds.high - 1}"
-        for where, bounds in sorted(ranges.items())[:_NAMED]
+        f"{partition.topic}[{partition.partition}] {bounds.low} to {bounds.high - 1}"
+        for partition, bounds in sorted(ranges.items())[:_NAMED]
     ]
     more = f" and {len(ranges) - _NAMED} more partitions" if len(ranges) > _NAMED else ""
     return f"{', '.join(named)}{more}: {count:,} records"
@@ -71,13 +71,13 @@ def read_ranges(
     Records that are deleted meanwhile are left out. Raises NotReadInTime when the time is up, Stopping once the process
     is told to end, and what the transport raises.
     """
-    left = {where: bounds.high for where, bounds in ranges.items() if bounds.low < bounds.high}
+    left = {partition: bounds.high for partition, bounds in ranges.items() if bounds.low < bounds.high}
     if not left:
         return
     deadline_s = time.monotonic() + timeout_s
     consumer = transport.consumer(None)
     try:
-        consumer.assign({where: ranges[where].low for where in left})
+        consumer.assign({partition: ranges[partition].low for partition in left})
         while left:
             if PROCESS_STOP.is_set():
                 raise Stopping(in_words(ranges))
@@ -90,9 +90,9 @@ def read_ranges(
                 continue
             wanted = [record for record in records if record.offset < left.get(record.topic_partition, 0)]
             # The offsets of records would not do: a range may end with a transaction marker, which is not a record.
-            for where in [where for where, end in left.items() if consumer.position(where) >= end]:
-                del left[where]
-                consumer.pause([where])
+            for partition in [partition for partition, end in left.items() if consumer.position(partition) >= end]:
+                del left[partition]
+                consumer.pause([partition])
             if wanted:
                 yield wanted
     finally:

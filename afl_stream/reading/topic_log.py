@@ -113,7 +113,7 @@ class TopicLog:
 
         The answer is as of the last read.
         """
-        if cut := sorted((where, low) for where, low in self._lows.items() if low > 0):
+        if cut := sorted((partition, low) for partition, low in self._lows.items() if low > 0):
             listed = ", ".join(f"{name}[{number}] before offset {low}" for (name, number), low in cut)
             return f"records of {listed} were deleted"
         if self.losses:
@@ -134,14 +134,14 @@ class TopicLog:
 
     def _read_to_end(self) -> list[tuple[bytes | None, bytes | None]]:
         reader, positions = self._open_reader()
-        bounds = {where: reader.watermarks(where) for where in positions}
+        bounds = {partition: reader.watermarks(partition) for partition in positions}
         if self._has_lost(bounds):
             self._begin_again()
             reader, positions = self._open_reader()
-            bounds = {where: reader.watermarks(where) for where in positions}
+            bounds = {partition: reader.watermarks(partition) for partition in positions}
         deadline_s = time.monotonic() + self._timeout_s
         records: list[tuple[bytes | None, bytes | None]] = []
-        while any(positions[where] < found.high for where, found in bounds.items()):
+        while any(positions[partition] < found.high for partition, found in bounds.items()):
             remaining_s = deadline_s - time.monotonic()
             if remaining_s <= 0:
                 self._forget_reader()
@@ -152,7 +152,9 @@ class TopicLog:
                 records.append((record.key, record.value))
                 self._oldest_ms = min(record.timestamp_ms, self._oldest_ms or record.timestamp_ms)
             # The offsets of records would not do: a log may end without a record.
-            positions = {where: max(position, reader.position(where)) for where, position in positions.items()}
+            positions = {
+                partition: max(position, reader.position(partition)) for partition, position in positions.items()
+            }
         self._positions = positions
         return records
 
@@ -166,19 +168,24 @@ class TopicLog:
             if found is not None and self._is_another(found):
                 self._begin_again()
             reader = self._transport.consumer(None)
-            bounds = {where: reader.watermarks(where) for where in partitions}
-            if self._positions and self._has_lost({where: bounds[where] for where in bounds if where in self._lows}):
+            bounds = {partition: reader.watermarks(partition) for partition in partitions}
+            if self._positions and self._has_lost(
+                {partition: bounds[partition] for partition in bounds if partition in self._lows}
+            ):
                 self._begin_again()
-            positions = {where: self._positions.get(where, found.low) for where, found in bounds.items()}
+            positions = {partition: self._positions.get(partition, found.low) for partition, found in bounds.items()}
             reader.assign(positions)
-            self._lows = {where: self._lows.get(where, found.low) for where, found in bounds.items()}
+            self._lows = {partition: self._lows.get(partition, found.low) for partition, found in bounds.items()}
             self._reader, self._positions = reader, positions
             self._topic_id = (found.topic_id if found else "") or self._topic_id
         return self._reader, dict(self._positions)
 
     def _has_lost(self, bounds: Mapping[TopicPartition, Watermarks]) -> bool:
         """Return whether the topic has lost records since it was read: by its log, or by its id."""
-        if any(found.high < self._positions[where] or found.low > self._lows[where] for where, found in bounds.items()):
+        if any(
+            found.high < self._positions[partition] or found.low > self._lows[partition]
+            for partition, found in bounds.items()
+        ):
             return True
         now_s = time.monotonic()
         if now_s - self._looked_s < self._look_interval_s:

@@ -105,7 +105,8 @@ def test_a_log_is_opened_with_all_of_its_records(world: World) -> None:
 def test_a_log_keeps_the_offsets_that_its_group_has_committed(world: World) -> None:
     reader = world.transport.consumer(world.topology.evaluator_group)
     found = {
-        (where.topic, where.partition): at.offset for where, at in reader.committed(_evaluators_partitions()).items()
+        (partition.topic, partition.partition): at.offset
+        for partition, at in reader.committed(_evaluators_partitions()).items()
     }
     reader.close()
 

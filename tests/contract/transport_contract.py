@@ -60,8 +60,8 @@ class Deliveries:
     def __init__(self) -> None:
         self.heard: list[tuple[Exception | None, TopicPartition, int]] = []
 
-    def __call__(self, error: Exception | None, where: TopicPartition, offset: int) -> None:
-        self.heard.append((error, where, offset))
+    def __call__(self, error: Exception | None, partition: TopicPartition, offset: int) -> None:
+        self.heard.append((error, partition, offset))
 
 
 #: One writer for each transport: a new producer of Kafka's waits half a second for its id.
@@ -90,17 +90,17 @@ class Reader:
         self.when_revoked: Callable[[Sequence[TopicPartition]], None] = lambda partitions: None
 
     def on_assigned(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int] | None:
-        self.events += [("assigned", where) for where in partitions]
+        self.events += [("assigned", partition) for partition in partitions]
         if self.starts is None:
             return None
-        return {where: self.starts[where] for where in partitions if where in self.starts}
+        return {partition: self.starts[partition] for partition in partitions if partition in self.starts}
 
     def on_revoked(self, partitions: Sequence[TopicPartition]) -> None:
-        self.events += [("revoked", where) for where in partitions]
+        self.events += [("revoked", partition) for partition in partitions]
         self.when_revoked(partitions)
 
     def on_lost(self, partitions: Sequence[TopicPartition]) -> None:
-        self.events += [("lost", where) for where in partitions]
+        self.events += [("lost", partition) for partition in partitions]
 
     def pump(self) -> None:
         self.records += self.consumer.consume(500, 0.02)
@@ -154,17 +154,17 @@ class TransportContract:
     def test_a_reader_of_its_own_knows_where_it_stands(self, transport: Transport) -> None:
         topic = make_topic(transport)
         write(transport, topic, b"a", b"b", b"c")
-        where, consumer = TopicPartition(topic, 0), transport.consumer(None)
-        consumer.assign({where: 1})
+        partition, consumer = TopicPartition(topic, 0), transport.consumer(None)
+        consumer.assign({partition: 1})
         read: list[Record] = []
 
         def reads() -> int:
             read.extend(consumer.consume(10, 0.02))
-            return consumer.position(where)
+            return consumer.position(partition)
 
         eventually(lambda: reads() == 3)
         assert [record.value for record in read] == [b"b", b"c"]
-        consumer.seek(where, 0)
+        consumer.seek(partition, 0)
         eventually(lambda: reads() == 3)
         assert [record.value for record in read[2:]] == [b"a", b"b", b"c"]
 
@@ -228,9 +228,9 @@ class TransportContract:
 
         eventually(lambda: producer.poll(0.01) == 0 and len(deliveries.heard) == 2)
 
-        where = TopicPartition(topic, 1)
-        assert deliveries.heard == [(None, where, 0), (None, where, 1)]
-        assert transport.consumer(None).watermarks(where) == Watermarks(low=0, high=2)
+        partition = TopicPartition(topic, 1)
+        assert deliveries.heard == [(None, partition, 0), (None, partition, 1)]
+        assert transport.consumer(None).watermarks(partition) == Watermarks(low=0, high=2)
 
     def test_flush_leaves_nothing_queued_and_runs_the_callbacks(self, transport: Transport) -> None:
         topic = make_topic(transport)
@@ -254,18 +254,18 @@ class TransportContract:
 
     def test_a_group_goes_on_where_it_committed(self, transport: Transport) -> None:
         topic, group = make_topic(transport), unique("group")
-        where = TopicPartition(topic, 0)
+        partition = TopicPartition(topic, 0)
         write(transport, topic, b"0", b"1", b"2", b"3")
         first = self.reader(transport, topic, group=group)
         pump_until(lambda: len(first.records) >= 4, first)
-        first.consumer.commit({where: CommittedOffset(offset=2, metadata="done: 3")}, wait=True)
+        first.consumer.commit({partition: CommittedOffset(offset=2, metadata="done: 3")}, wait=True)
         first.consumer.close()
 
         second = self.reader(transport, topic, group=group)
         pump_until(lambda: len(second.records) >= 2, second)
 
         assert second.values == [b"2", b"3"]
-        assert second.consumer.committed([where]) == {where: CommittedOffset(offset=2, metadata="done: 3")}
+        assert second.consumer.committed([partition]) == {partition: CommittedOffset(offset=2, metadata="done: 3")}
 
     def test_records_that_were_not_committed_come_again(self, transport: Transport) -> None:
         topic, group = make_topic(transport), unique("group")
@@ -282,14 +282,14 @@ class TransportContract:
 
     def test_a_commit_that_does_not_wait_arrives(self, transport: Transport) -> None:
         topic, group = make_topic(transport), unique("group")
-        where = TopicPartition(topic, 0)
+        partition = TopicPartition(topic, 0)
         write(transport, topic, b"0")
         reader = self.reader(transport, topic, group=group)
         pump_until(lambda: reader.records, reader)
 
-        reader.consumer.commit({where: CommittedOffset(offset=1)})
+        reader.consumer.commit({partition: CommittedOffset(offset=1)})
 
-        pump_until(lambda: reader.consumer.committed([where]) == {where: CommittedOffset(offset=1)}, reader)
+        pump_until(lambda: reader.consumer.committed([partition]) == {partition: CommittedOffset(offset=1)}, reader)
 
     @pytest.mark.parametrize("assignor", list(Assignor))
     def test_two_members_share_the_partitions_and_each_record_goes_to_one(
@@ -319,7 +319,7 @@ class TransportContract:
 
         two.consumer.close()
 
-        assert {where for event, where in two.events if event == "revoked"} >= held
+        assert {partition for event, partition in two.events if event == "revoked"} >= held
         pump_until(lambda: len(one.consumer.assignment()) == 4, one)
 
     def test_range_gives_a_member_the_same_partition_of_each_topic(self, transport: Transport) -> None:
@@ -360,7 +360,7 @@ class TransportContract:
         one = self.reader(transport, topic, group=group, client_id="one", assignor=assignor)
         pump_until(lambda: len(one.records) >= 4, one)
         one.when_revoked = lambda partitions: one.consumer.commit(
-            {where: CommittedOffset(offset=2) for where in partitions}, wait=True
+            {partition: CommittedOffset(offset=2) for partition in partitions}, wait=True
         )
         two = self.reader(transport, topic, group=group, client_id="two", assignor=assignor)
         two.events = one.events
@@ -450,16 +450,16 @@ class TransportContract:
 
     def test_a_member_of_a_group_knows_where_it_stands(self, transport: Transport) -> None:
         topic = make_topic(transport)
-        where = TopicPartition(topic, 0)
+        partition = TopicPartition(topic, 0)
         write(transport, topic, b"0", b"1", b"2")
         reader = self.reader(transport, topic, group=unique("group"))
         pump_until(lambda: len(reader.records) >= 3, reader)
-        assert reader.consumer.position(where) == 3
+        assert reader.consumer.position(partition) == 3
 
-        reader.consumer.seek(where, 1)
+        reader.consumer.seek(partition, 1)
         pump_until(lambda: len(reader.records) >= 5, reader)
 
-        assert reader.consumer.position(where) == 3
+        assert reader.consumer.position(partition) == 3
 
     def test_watermarks_are_the_bounds_of_the_log(self, transport: Transport) -> None:
         topic = make_topic(transport)
@@ -509,15 +509,15 @@ class TransportContract:
         for number in (0, 1):
             write(transport, topic, b"0", b"1", partition=number)
         reader = Reader(transport.consumer(None))
-        where = TopicPartition(topic, 1)
+        partition = TopicPartition(topic, 1)
 
-        reader.consumer.assign({where: 1})
+        reader.consumer.assign({partition: 1})
         pump_until(lambda: reader.records, reader)
 
         assert [(record.partition, record.offset) for record in reader.records] == [(1, 1)]
-        assert reader.consumer.assignment() == {where}
+        assert reader.consumer.assignment() == {partition}
         with pytest.raises(TransportError):
-            reader.consumer.commit({where: CommittedOffset(offset=2)}, wait=True)
+            reader.consumer.commit({partition: CommittedOffset(offset=2)}, wait=True)
 
     def test_more_partitions_can_be_read_without_a_group_while_the_others_go_on(self, transport: Transport) -> None:
         first, second = make_topic(transport, partitions=2), make_topic(transport)
@@ -538,14 +538,14 @@ class TransportContract:
 
     def test_a_partition_that_is_assigned_again_begins_where_it_is_told_to(self, transport: Transport) -> None:
         topic = make_topic(transport)
-        where = TopicPartition(topic, 0)
+        partition = TopicPartition(topic, 0)
         write(transport, topic, b"0", b"1", b"2")
         reader = Reader(transport.consumer(None))
-        reader.consumer.assign({where: 0})
+        reader.consumer.assign({partition: 0})
         pump_until(lambda: len(reader.records) == 3, reader)
-        reader.consumer.pause([where])
+        reader.consumer.pause([partition])
 
-        reader.consumer.assign_more({where: 1})
+        reader.consumer.assign_more({partition: 1})
         pump_until(lambda: len(reader.records) == 5, reader)
 
         assert reader.values == [b"0", b"1", b"2", b"1", b"2"]
@@ -584,13 +584,13 @@ class TransportContract:
 
     def test_a_member_of_a_group_assigns_nothing_itself(self, transport: Transport) -> None:
         topic = make_topic(transport)
-        where = TopicPartition(topic, 0)
+        partition = TopicPartition(topic, 0)
         member = self.reader(transport, topic, group=unique("group")).consumer
 
         calls: list[Callable[[], None]] = [
-            lambda: member.assign({where: 0}),
-            lambda: member.assign_more({where: 0}),
-            lambda: member.unassign([where]),
+            lambda: member.assign({partition: 0}),
+            lambda: member.assign_more({partition: 0}),
+            lambda: member.unassign([partition]),
         ]
         for call in calls:
             with pytest.raises(TransportError, match="is given its partitions"):
@@ -598,17 +598,17 @@ class TransportContract:
 
     def test_an_offset_out_of_range_is_an_error_until_a_seek(self, transport: Transport) -> None:
         topic = make_topic(transport)
-        where = TopicPartition(topic, 0)
+        partition = TopicPartition(topic, 0)
         write(transport, topic, b"0", b"1", b"2")
         reader = Reader(transport.consumer(None))
-        reader.consumer.assign({where: 99})
+        reader.consumer.assign({partition: 99})
 
         with pytest.raises(OffsetOutOfRange) as caught:
             pump_until(lambda: False, reader)
-        assert (caught.value.partition, caught.value.offset) == (where, 99)
+        assert (caught.value.partition, caught.value.offset) == (partition, 99)
         assert caught.value.bounds == Watermarks(low=0, high=3)
 
-        reader.consumer.seek(where, 2)
+        reader.consumer.seek(partition, 2)
         pump_until(lambda: reader.records, reader)
         assert reader.values == [b"2"]
 

@@ -207,17 +207,17 @@ def test_a_member_of_a_group_stands_behind_the_markers_at_the_end_of_a_log(kafka
     producer.begin_transaction()
     producer.produce(topic, b"committed", partition=0)
     producer.commit_transaction()
-    where, consumer = TopicPartition(topic, 0), transport.consumer(unique("group"))
+    partition, consumer = TopicPartition(topic, 0), transport.consumer(unique("group"))
     consumer.subscribe([topic])
     read: list[bytes | None] = []
 
     def stands_at() -> int:
         read.extend(record.value for record in consumer.consume(10, 0.1))
-        return consumer.position(where) if where in consumer.assignment() else -1
+        return consumer.position(partition) if partition in consumer.assignment() else -1
 
-    eventually(lambda: stands_at() == consumer.watermarks(where).high == 2, DEADLINE_S)
+    eventually(lambda: stands_at() == consumer.watermarks(partition).high == 2, DEADLINE_S)
     assert read == [b"committed"]
-    consumer.seek(where, 0)
+    consumer.seek(partition, 0)
     eventually(lambda: stands_at() == 2, DEADLINE_S)
     assert read == [b"committed"] * 2
 

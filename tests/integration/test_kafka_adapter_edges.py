@@ -79,16 +79,16 @@ class Member:
         self.consumer.subscribe([topic], listener=self)
 
     def on_assigned(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int] | None:
-        self.events.append(("assigned", sorted(where.partition for where in partitions)))
+        self.events.append(("assigned", sorted(partition.partition for partition in partitions)))
         if self.refusals:
             raise self.refusals.pop()
         return self.starts
 
     def on_revoked(self, partitions: Sequence[TopicPartition]) -> None:
-        self.events.append(("revoked", sorted(where.partition for where in partitions)))
+        self.events.append(("revoked", sorted(partition.partition for partition in partitions)))
 
     def on_lost(self, partitions: Sequence[TopicPartition]) -> None:
-        self.events.append(("lost", sorted(where.partition for where in partitions)))
+        self.events.append(("lost", sorted(partition.partition for partition in partitions)))
 
     def read(self) -> list[Record]:
         try:
@@ -177,8 +177,8 @@ def test_an_offset_out_of_range_of_a_log_whose_bounds_nobody_tells_is_not_told_w
     admin = transport.admin()
     answers: list[Watermarks | Exception] = [Watermarks(low=0, high=10), BrokerUnavailable("no answer")]
 
-    def bounds_of(where: TopicPartition) -> Watermarks:
-        answer = answers.pop() if answers else admin.watermarks(where)
+    def bounds_of(partition: TopicPartition) -> Watermarks:
+        answer = answers.pop() if answers else admin.watermarks(partition)
         if isinstance(answer, Exception):
             raise answer
         return answer
@@ -233,9 +233,9 @@ def test_a_topic_that_is_recreated_while_it_is_read_is_read_from_its_beginning(
 ) -> None:
     transport = open_transport(kafka_bootstrap, protocol)
     member = Member(transport, ten_records_in(transport, 1), assignor)
-    where = member.where(0)
+    partition = member.where(0)
     member.read_until(lambda: len(member.offsets.get(0, ())) == 10)
-    member.consumer.commit({where: CommittedOffset(offset=10)}, wait=True)
+    member.consumer.commit({partition: CommittedOffset(offset=10)}, wait=True)
     # Known to the consumer by now, however busy the machine is.
     member.read_until(lambda: member.topic in member.consumer._topic_ids._known)
 
@@ -244,11 +244,11 @@ def test_a_topic_that_is_recreated_while_it_is_read_is_read_from_its_beginning(
     other = open_transport(kafka_bootstrap)
     write(other, member.topic, *[b"new"] * 20)
     member.read_until(lambda: member.offsets[0][-20:] == list(range(20)))
-    of_the_old_one = member.consumer.committed([where])
-    member.consumer.commit({where: CommittedOffset(offset=20)}, wait=True)
+    of_the_old_one = member.consumer.committed([partition])
+    member.consumer.commit({partition: CommittedOffset(offset=20)}, wait=True)
 
     assert of_the_old_one == {}
-    assert member.consumer.committed([where]) == {where: CommittedOffset(offset=20)}
+    assert member.consumer.committed([partition]) == {partition: CommittedOffset(offset=20)}
     # It may have been seen while it was gone, or while the new one was shorter than the old.
     assert [error for error in member.raised if not isinstance(error, UnknownTopic | OffsetOutOfRange)] == []
 
@@ -315,7 +315,7 @@ def test_a_producer_that_failed_for_good_reports_what_it_held_and_writes_again(
     # What was not acknowledged is somebody's to send again; nothing is left without a word.
     assert len(held.heard) == 5
     assert {type(error) for error, _, _ in held.heard if error is not None} <= {BrokerUnavailable}
-    assert [(error, where) for error, where, _ in later.heard] == [(None, TopicPartition(topic, 0))]
+    assert [(error, partition) for error, partition, _ in later.heard] == [(None, TopicPartition(topic, 0))]
 
 
 # --- what topics take -------------------------------------------------------------------------------------------
@@ -442,16 +442,16 @@ def test_what_ends_a_transaction_is_no_record_that_waits(kafka_bootstrap: str, k
         writer.produce(topic, b"v")
         writer.flush(30)
         writer.commit_transaction(30) if is_committed else writer.abort_transaction(30)
-    where = TopicPartition(topic, 0)
+    partition = TopicPartition(topic, 0)
     reader = transport.consumer(None)
-    reader.assign({where: 0})
+    reader.assign({partition: 0})
     eventually(lambda: bool(reader.consume(10, 0.2)), 60)
 
     def has_told() -> bool:
         assert reader.consume(10, 0.2) == []
         view = reader.view()
         # Two records and what ended each of their transactions.
-        return view.bounds.get(where) == Watermarks(low=0, high=4) and view.unfetched == 0
+        return view.bounds.get(partition) == Watermarks(low=0, high=4) and view.unfetched == 0
 
     eventually(has_told, 60)
     transport.close()

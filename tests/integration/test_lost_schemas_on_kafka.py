@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from confluent_kafka import TopicPartition as Place
+from confluent_kafka import TopicPartition as KafkaPartition
 
 from afl.engine.model.store import COMPLETED
 from tests.eventually import eventually
@@ -20,8 +20,8 @@ pytestmark = pytest.mark.long
 def retention_takes_all(deployment: Deployment, topic: str) -> None:
     """Delete the records of a topic as retention does, which counts their offsets on."""
     deployment.kafka.set_of_topic(topic, "cleanup.policy", "delete")
-    place = Place(topic, 0, -1)
-    for done in deployment.kafka.admin.delete_records([place]).values():
+    tp = KafkaPartition(topic, 0, -1)
+    for done in deployment.kafka.admin.delete_records([tp]).values():
         done.result(20)
 
 

@@ -68,10 +68,10 @@ class Staff:
                 self.agents = [other for other in self.agents if other is not agent]
 
     def committed(self) -> list[int]:
-        places = [TopicPartition(self.deployment.topology.facet(PAY), n) for n in range(PARTITIONS)]
+        partitions = [TopicPartition(self.deployment.topology.facet(PAY), n) for n in range(PARTITIONS)]
         reader = self.deployment.transport.consumer(self.deployment.stream.agent_group(PAY))
-        found = reader.committed(places)
-        return [found[place].offset if place in found else 0 for place in places]
+        found = reader.committed(partitions)
+        return [found[partition].offset if partition in found else 0 for partition in partitions]
 
     def _handle(self, payload: dict[str, object], context: object) -> dict[str, object]:
         with self._lock:

@@ -61,7 +61,7 @@ def move(deployment: Deployment, position: Position, next_offset: int, replaces:
     deployment.store.commit_batch(Batch(positions=[found]))
 
 
-def place_of(deployment: Deployment, topic: str) -> Position:
+def position_of(deployment: Deployment, topic: str) -> Position:
     return Position(deployment.broker.cluster_id, topic, 0, deployment.broker.topics()[topic].topic_id)
 
 
@@ -240,7 +240,7 @@ def test_a_topic_made_again_is_read_from_its_beginning_where_the_operator_says_s
     control = deployment.topology.control()
     desk.start()
     desk.answer(desk.step(FIRST).id, THIRD)
-    earlier = place_of(deployment, control)
+    earlier = position_of(deployment, control)
     if not running:
         deployment.remove(desk.evaluator, killed=False)
     recreate(deployment, control)
@@ -257,7 +257,7 @@ def test_a_topic_made_again_is_read_from_its_beginning_where_the_operator_says_s
     assert [record for record in caplog.records if record.levelno == logging.ERROR] == told, "it is told once"
     assert deployment.workflow("wf-1").status == COMPLETED
     assert earlier not in deployment.store.positions()
-    assert deployment.store.positions()[place_of(deployment, control)] == len(deployment.records(control))
+    assert deployment.store.positions()[position_of(deployment, control)] == len(deployment.records(control))
 
 
 # Whose store it is.
@@ -266,7 +266,7 @@ def test_a_topic_made_again_is_read_from_its_beginning_where_the_operator_says_s
 def test_a_position_of_an_unknown_topic_id_is_taken_over(desk: Desk) -> None:
     deployment = desk.deployment
     control = deployment.topology.control()
-    place = place_of(deployment, control)
+    place = position_of(deployment, control)
     desk.start()
     send_answers(desk)
     deployment.settle()
@@ -376,4 +376,4 @@ def test_a_record_that_comes_twice_in_one_read_is_handled_once_and_no_position_m
         pass
 
     assert service.loop.stats().outcomes == {"applied": 2}
-    assert deployment.store.positions()[place_of(deployment, deployment.topology.control())] == 2
+    assert deployment.store.positions()[position_of(deployment, deployment.topology.control())] == 2

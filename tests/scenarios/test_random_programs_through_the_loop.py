@@ -74,8 +74,8 @@ class Turmoil:
 
     def _new_events(self, topics: list[str], workflow_id: str) -> list[Event]:
         described = self.deployment.broker.topics()
-        places = [TopicPartition(topic, n) for topic in topics for n in range(described[topic].partitions)]
-        self._reader.assign({place: self._read.get(place, 0) for place in places})
+        partitions = [TopicPartition(topic, n) for topic in topics for n in range(described[topic].partitions)]
+        self._reader.assign({partition: self._read.get(partition, 0) for partition in partitions})
         events: list[Event] = []
         while records := self._reader.consume(500, 0):
             for record in records:

@@ -45,8 +45,8 @@ class EmbeddedCluster:
     def records(self, topic: str) -> list[Record]:
         self.broker.queue.write()
         reader = self._own.consumer(None)
-        places = [TopicPartition(topic, n) for n in range(self.broker.topics()[topic].partitions)]
-        reader.assign({place: reader.watermarks(place).low for place in places})
+        partitions = [TopicPartition(topic, n) for n in range(self.broker.topics()[topic].partitions)]
+        reader.assign({partition: reader.watermarks(partition).low for partition in partitions})
         found: list[Record] = []
         while batch := reader.consume(1_000, 0):
             found.extend(batch)

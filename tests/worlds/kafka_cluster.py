@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer
 from confluent_kafka import Message as ConsumedMessage
-from confluent_kafka import TopicPartition as Place
+from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]  # its own __init__ imports it, unlisted
 from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
 from confluent_kafka.admin._resource import ResourceType
@@ -136,9 +136,12 @@ class KafkaCluster:
     def records(self, topic: str) -> list[Record]:
         """Everything on a topic as a plain consumer sees it, partition by partition."""
         listed = self._reader.list_topics(topic, _REQUEST_TIMEOUT_S).topics[topic]
-        bounds = {n: self._reader.get_watermark_offsets(Place(topic, n), _REQUEST_TIMEOUT_S) for n in listed.partitions}
+        bounds = {
+            n: self._reader.get_watermark_offsets(KafkaPartition(topic, n), _REQUEST_TIMEOUT_S)
+            for n in listed.partitions
+        }
         left = {number: high for number, (low, high) in bounds.items() if low < high}
-        self._reader.assign([Place(topic, number, bounds[number][0]) for number in left])
+        self._reader.assign([KafkaPartition(topic, number, bounds[number][0]) for number in left])
         found: list[Record] = []
         while left:
             message = self._reader.poll(_REQUEST_TIMEOUT_S)
@@ -156,9 +159,9 @@ class KafkaCluster:
         asked = ConsumerGroupTopicPartitions(group)
         found = self.admin.list_consumer_group_offsets([asked])[group].result(_REQUEST_TIMEOUT_S)
         return {
-            TopicPartition(place.topic, place.partition): CommittedOffset(offset=place.offset)
-            for place in found.topic_partitions or ()
-            if place.topic in topics and place.offset >= 0
+            TopicPartition(tp.topic, tp.partition): CommittedOffset(offset=tp.offset)
+            for tp in found.topic_partitions or ()
+            if tp.topic in topics and tp.offset >= 0
         }
 
     def queue(

@@ -117,8 +117,8 @@ class Deployment:
     def records(self, topic: str) -> list[Record]:
         """Everything on a topic, partition by partition."""
         reader = self.transport.consumer(None)
-        places = [TopicPartition(topic, n) for n in range(self.admin.topics()[topic].partitions)]
-        reader.assign({place: reader.watermarks(place).low for place in places})
+        partitions = [TopicPartition(topic, n) for n in range(self.admin.topics()[topic].partitions)]
+        reader.assign({partition: reader.watermarks(partition).low for partition in partitions})
         records: list[Record] = []
         while batch := reader.consume(1_000, 0):
             records.extend(batch)

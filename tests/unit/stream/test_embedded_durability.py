@@ -28,8 +28,8 @@ class Deliveries:
     def __init__(self) -> None:
         self.heard: list[tuple[Exception | None, TopicPartition, int]] = []
 
-    def __call__(self, error: Exception | None, where: TopicPartition, offset: int) -> None:
-        self.heard.append((error, where, offset))
+    def __call__(self, error: Exception | None, partition: TopicPartition, offset: int) -> None:
+        self.heard.append((error, partition, offset))
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from afl_stream.embedded.transport import (
 from afl_stream.transport import BrokerUnavailable, QueueFull, RecordTooLarge, TopicPartition, TransportError
 
 
-def ignore(error: Exception | None, where: TopicPartition, offset: int) -> None:
+def ignore(error: Exception | None, partition: TopicPartition, offset: int) -> None:
     assert error is None
 
 
@@ -23,7 +23,7 @@ def test_records_without_a_key_go_round_the_partitions() -> None:
     transport.admin().create_topic("t", partitions=3)
     producer, places = transport.producer(), list[int]()
     for _ in range(6):
-        producer.produce("t", b"v", on_delivery=lambda error, where, offset: places.append(where.partition))
+        producer.produce("t", b"v", on_delivery=lambda error, partition, offset: places.append(partition.partition))
     producer.flush(1)
 
     assert places == [0, 1, 2, 0, 1, 2]
@@ -91,7 +91,7 @@ def test_a_callback_may_produce() -> None:
     transport.admin().create_topic("t", partitions=1)
     producer, offsets = transport.producer(), list[int]()
 
-    def again(error: Exception | None, where: TopicPartition, offset: int) -> None:
+    def again(error: Exception | None, partition: TopicPartition, offset: int) -> None:
         offsets.append(offset)
         if offset < 3:
             producer.produce("t", b"v", on_delivery=again)

@@ -44,8 +44,8 @@ def test_what_was_not_read_to_the_end_in_time_is_not_known() -> None:
 def test_ranges_that_are_not_read_in_time_are_an_error() -> None:
     deployment = Deployment()
     deployment.publish(event())
-    where = TopicPartition(deployment.topology.facet(PAY), 0)
-    reading = read_ranges(deployment.transport, {where: Watermarks(low=0, high=2)}, 0.2)
+    partition = TopicPartition(deployment.topology.facet(PAY), 0)
+    reading = read_ranges(deployment.transport, {partition: Watermarks(low=0, high=2)}, 0.2)
 
     assert [record.offset for record in next(reading)] == [0]
     with pytest.raises(NotReadInTime, match=r"Pay could not be read to the end in 0\.2 s"):

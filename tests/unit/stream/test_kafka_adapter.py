@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka import TopicPartition as Place
+from confluent_kafka import TopicPartition as KafkaPartition
 
 from afl_stream.kafka.errors import Connection
 from afl_stream.kafka.offsets import GroupOffsets
@@ -44,7 +44,7 @@ class CommitsOnly:
     def __init__(self) -> None:
         self.commits: list[tuple[str, int, int, str]] = []
 
-    def commit(self, offsets: Sequence[Place], asynchronous: bool) -> None:
+    def commit(self, offsets: Sequence[KafkaPartition], asynchronous: bool) -> None:
         assert asynchronous
         self.commits += [(p.topic, p.partition, p.offset, p.metadata or "") for p in offsets]
 
@@ -66,8 +66,8 @@ def offsets(client: CommitsOnly, clock: Clock) -> GroupOffsets:
     return offsets
 
 
-def refused(offset: int) -> tuple[KafkaError, list[Place]]:
-    return KafkaError(KafkaError._TRANSPORT), [Place("t", 0, offset)]
+def refused(offset: int) -> tuple[KafkaError, list[KafkaPartition]]:
+    return KafkaError(KafkaError._TRANSPORT), [KafkaPartition("t", 0, offset)]
 
 
 def test_a_commit_that_was_refused_is_made_again_after_a_while_with_its_metadata(
@@ -113,9 +113,9 @@ def test_a_refused_commit_of_a_partition_that_is_gone_is_the_next_owners_affair(
 class Committed(CommitsOnly):
     """The same, and tells what was committed last."""
 
-    def committed(self, places: Sequence[Place], timeout: float) -> list[Place]:
+    def committed(self, tps: Sequence[KafkaPartition], timeout: float) -> list[KafkaPartition]:
         topic, partition, offset, metadata = self.commits[-1]
-        return [Place(topic, partition, offset, metadata=metadata)]
+        return [KafkaPartition(topic, partition, offset, metadata=metadata)]
 
 
 def test_what_is_committed_names_the_topic_and_holds_for_no_other(clock: Clock) -> None:

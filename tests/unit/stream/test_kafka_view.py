@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka import TopicPartition as Place
+from confluent_kafka import TopicPartition as KafkaPartition
 
 from afl_stream.kafka.view import KafkaView
 from afl_stream.transport import BrokerView, TopicPartition, Watermarks
@@ -29,7 +29,7 @@ class Broker:
         self.asked_ids: list[Future[Any]] = []
         self.view = KafkaView(self, self._ask_bounds, self._ask_ids, lambda: self.now_s)  # type: ignore[arg-type]
 
-    def get_watermark_offsets(self, place: Place, *, cached: bool) -> tuple[int, int]:
+    def get_watermark_offsets(self, tp: KafkaPartition, *, cached: bool) -> tuple[int, int]:
         assert cached
         return NONE, self.told
 
