@@ -99,8 +99,8 @@ def check_input(
         libraries = {entry.source_id for entry in sources.library_sources}
         if validate or findings:
             findings = _all_findings(program, findings, texts, strictness, libraries)
-    told = [item for item in findings if item.is_error or item.source_id not in libraries]
-    return CheckedInput(program=program, diagnostics=tuple(told), sources=sources, registry=registry)
+    shown = [item for item in findings if item.is_error or item.source_id not in libraries]
+    return CheckedInput(program=program, diagnostics=tuple(shown), sources=sources, registry=registry)
 
 
 def _all_findings(

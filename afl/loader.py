@@ -109,20 +109,20 @@ def _archive_url(origin: MavenOrigin, repository_url: str | None) -> str:
 
 
 def _download(url: str) -> bytes:
-    scheme, told = urllib.parse.urlsplit(url).scheme, f"cannot load {shown_url(url)}"
+    scheme, text = urllib.parse.urlsplit(url).scheme, f"cannot load {shown_url(url)}"
     if scheme not in ("http", "https", "file"):
-        raise SourceNotFound(f"{told}: a Maven repository is at http, https or file")
+        raise SourceNotFound(f"{text}: a Maven repository is at http, https or file")
     try:
         with urllib.request.urlopen(url, timeout=DOWNLOAD_TIMEOUT_S) as response:
             content = response.read(MAX_ARCHIVE_BYTES + 1)
     except urllib.error.HTTPError as error:
         error.close()
-        raise SourceNotFound(f"{told}: HTTP {error.code}") from error
+        raise SourceNotFound(f"{text}: HTTP {error.code}") from error
     except (OSError, ValueError, http.client.HTTPException) as error:
         reason = Secrets(secrets_of_url(url)).masked(str(getattr(error, "reason", None) or error))
-        raise SourceNotFound(f"{told}: {reason if is_well_formed(url) else NOT_WELL_FORMED}") from None
+        raise SourceNotFound(f"{text}: {reason if is_well_formed(url) else NOT_WELL_FORMED}") from None
     if len(content) > MAX_ARCHIVE_BYTES:
-        raise SourceNotFound(f"{told}: larger than {MAX_ARCHIVE_BYTES} bytes")
+        raise SourceNotFound(f"{text}: larger than {MAX_ARCHIVE_BYTES} bytes")
     return bytes(content)
 
 

@@ -25,8 +25,8 @@ class ConfigError(StreamError):
     """A setting cannot be used as it stands."""
 
     def __init__(self, source: str, key: str, found: object, expected: str) -> None:
-        told = f"{source}: {printable(key)}: found {printable(repr(found))}, expected {expected}"
-        super().__init__(masked_text(told))
+        text = f"{source}: {printable(key)}: found {printable(repr(found))}, expected {expected}"
+        super().__init__(masked_text(text))
         self.source = source
         self.key = key
         self.found = found
@@ -139,8 +139,8 @@ class NotEvaluable(StreamError):
     def __init__(self, workflow_id: str | None, workflow: str, cause: BaseException) -> None:
         self.workflow_id = workflow_id
         self.error_type, self.text = exception_class(cause), exception_text(cause)
-        told = f"workflow {workflow_id} ({workflow})" if workflow_id is not None else "its workflow"
-        super().__init__(f"{told} cannot be evaluated: {self.error_type}: {self.text}")
+        text = f"workflow {workflow_id} ({workflow})" if workflow_id is not None else "its workflow"
+        super().__init__(f"{text} cannot be evaluated: {self.error_type}: {self.text}")
 
 
 class NewerFormat(StreamError):
@@ -224,9 +224,9 @@ class TopicMissing(StreamError):
         self.topic = topic
         self.needed_for = needed_for
         self.near = tuple(near)
-        super().__init__(self.told("afl-stream topics apply", "run"))
+        super().__init__(self.message_with("afl-stream topics apply", "run"))
 
-    def told(self, remedy: str, verb: str = "create it with") -> str:
+    def message_with(self, remedy: str, verb: str = "create it with") -> str:
         """Return the message, with the command that creates the topic. The question whether it is a typo goes first."""
         missing = f"topic {self.topic} does not exist and is needed for {self.needed_for}"
         if not self.near and self.needed_for.startswith("facet "):

@@ -214,10 +214,10 @@ def _expect(process: "subprocess.Popen[str]", word: str) -> None:
 
 def _told(process: "subprocess.Popen[str]", word: str | None = None) -> Any:
     """Return what the process writes before it ends. Raises RuntimeError when it ends badly."""
-    told, _ = process.communicate(word, timeout=_RUN_S if word else _END_S)
+    reported, _ = process.communicate(word, timeout=_RUN_S if word else _END_S)
     if process.returncode:
         raise RuntimeError(f"a process of the loop ended with {process.returncode}; its error is above")
-    return told
+    return reported
 
 
 if __name__ == "__main__":

@@ -119,22 +119,22 @@ def _description(facet: Declaration, doc: Node) -> str:
     takes = ", ".join(f"{param['name']}: {type_name(param.get('type'))}" for param in facet.params)
     gives = ", ".join(f"{given['name']}: {type_name(given.get('type'))}" for given in facet.returns)
     signature = f"{facet.qualified_name}({takes})" + (f" => ({gives})" if gives else "")
-    told = str(doc.get("description") or "").strip()
-    return f"{told}\n\n{signature}" if told else f"Event facet {signature}"
+    description = str(doc.get("description") or "").strip()
+    return f"{description}\n\n{signature}" if description else f"Event facet {signature}"
 
 
 def _object(
     program: CompiledProgram, facet: Declaration, slots: Iterable[Node], docs: Iterable[Node]
 ) -> dict[str, Any]:
     """Return the schema of an object with these parameters or returns; those with a default may be left out."""
-    told = {str(doc.get("name")): str(doc.get("description") or "") for doc in docs}
+    descriptions = {str(doc.get("name")): str(doc.get("description") or "") for doc in docs}
     properties: dict[str, Any] = {}
     required: list[str] = []
     for slot in slots:
         name = str(slot["name"])
         properties[name] = _type(program, facet, slot.get("type"), ())
-        if told.get(name):
-            properties[name]["description"] = told[name]
+        if descriptions.get(name):
+            properties[name]["description"] = descriptions[name]
         if "default" not in slot:
             required.append(name)
         elif _is_null(slot["default"]):
@@ -170,9 +170,9 @@ def _type(
         "required": list(fields),
         "additionalProperties": False,
     }
-    told = (schema.node.get("doc") or {}).get("description")
-    if told:
-        made["description"] = str(told)
+    description = (schema.node.get("doc") or {}).get("description")
+    if description:
+        made["description"] = str(description)
     return made
 
 

@@ -148,7 +148,7 @@ def _tell_failure(error: Exception, program: CompiledProgram, texts: Mapping[str
     if place is None or not isinstance(error, StepFailure):
         say(f"Error: {error}")
         return
-    say(f"Error: {error.told(str(place))}")
+    say(f"Error: {error.message_with(str(place))}")
     for line in lines_at(place, texts.get(place.source_id)):
         say(line)
 

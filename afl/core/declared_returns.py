@@ -27,7 +27,7 @@ class DeclaredReturns(NamedTuple):
         required, optional = self.required, self.optional
         return any(name not in required and name not in optional for name in result)
 
-    def mismatch(self, facet: str, result: Mapping[str, object], told: Collection[str] = ()) -> str | None:
+    def mismatch(self, facet: str, result: Mapping[str, object], reported: Collection[str] = ()) -> str | None:
         """Return a sentence about missing returns and undeclared keys of a result; None when it has neither.
 
         `told` are returns that the step has already, by an update.
@@ -39,7 +39,7 @@ class DeclaredReturns(NamedTuple):
                     break
             else:
                 return None  # Nearly every result takes this path.
-        missing = [name for name in self.required if name not in result and name not in told]
+        missing = [name for name in self.required if name not in result and name not in reported]
         unknown = [name for name in result if name not in self.required and name not in self.optional]
         if not missing and not unknown:
             return None

@@ -371,9 +371,9 @@ class StepFailure(RuntimeError):
     line: int | None = field(default=None)
 
     def __str__(self) -> str:
-        return self.told("" if self.line is None else f"line {self.line}")
+        return self.message_with("" if self.line is None else f"line {self.line}")
 
-    def told(self, where: str) -> str:
+    def message_with(self, where: str) -> str:
         """Return the failure in words; `where` is its place in the source, "" if unknown."""
         facet = f" ({', '.join(part for part in (self.facet, where) if part)})" if self.facet or where else ""
         # A script's message begins with the name of its exception.

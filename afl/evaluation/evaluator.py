@@ -149,7 +149,7 @@ class Evaluator:
         """
         try:
             with ScriptRuns(self._scripts) as runs:
-                is_told = False
+                is_reported = False
                 while True:
                     execution = self._workflows.load(workflow_id_val)
                     if execution is None:
@@ -159,8 +159,8 @@ class Evaluator:
                         result = self._result(execution, 0)
                         self._workflows.keep(execution)
                         return result
-                    if execution.trace is not None and not is_told:
-                        is_told = True
+                    if execution.trace is not None and not is_reported:
+                        is_reported = True
                         execution.trace.started(execution, resumed=True)
                         execution.trace.committed()
                     offer_again(execution)

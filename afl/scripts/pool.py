@@ -85,8 +85,8 @@ class ScriptPool:
         duration_s = time.monotonic() - began_s
         if outcome != REPLIED:
             raise self._failure(outcome)
-        told = read_reply(reply, self._limits)
-        return ScriptResult(result=told.result, printed=told.printed, duration_s=duration_s)
+        answer = read_reply(reply, self._limits)
+        return ScriptResult(result=answer.result, printed=answer.printed, duration_s=duration_s)
 
     def submit(self, code: str, params: Mapping[str, object], workflow_id: str = "") -> Future[ScriptResult]:
         """Run a script as soon as a worker is free; the future holds what `run` returns or raises."""

@@ -38,10 +38,10 @@ def read_reply(reply: bytes, limits: ScriptLimits) -> Reply:
     Raises ScriptFailed, with the script's own failure or with the fault of the reply. Texts over their bounds are cut;
     a result is used whole or not at all.
     """
-    told = _decoded(reply[1:])
-    printed = _cut_bytes(told.get("printed"), limits.printed_bytes)
+    answer = _decoded(reply[1:])
+    printed = _cut_bytes(answer.get("printed"), limits.printed_bytes)
     if reply[:1] == SUCCEEDED:
-        result = told.get("result")
+        result = answer.get("result")
         if not isinstance(result, dict):
             raise _refused("it has no result")
         if len(reply) > limits.output_bytes:
@@ -51,7 +51,7 @@ def read_reply(reply: bytes, limits: ScriptLimits) -> Reply:
         return Reply(result=result, printed=printed)
     if reply[:1] != FAILED:
         raise _refused("it is neither a result nor a failure")
-    error_type, text, line = told.get("error_type"), told.get("text"), told.get("line")
+    error_type, text, line = answer.get("error_type"), answer.get("text"), answer.get("line")
     if type(error_type) is not str or not error_type[:MAX_CLASS_CHARS].isidentifier():
         error_type = "Exception"
     if type(line) is not int or not 0 < line < _MOST_LINES:
@@ -66,11 +66,11 @@ def as_json(value: object) -> bytes:
 
 def _decoded(text: bytes) -> dict[str, Any]:
     try:
-        told = json.loads(text)
-        if not isinstance(told, dict):
+        answer = json.loads(text)
+        if not isinstance(answer, dict):
             raise _refused("it is not a map")
-        if as_json(told) == text:
-            return told
+        if as_json(answer) == text:
+            return answer
         json.loads(text, object_pairs_hook=_refuse_doubles)
     except (ValueError, TypeError, RecursionError) as error:
         # An integer that cannot be read back, a number without an end, half of a surrogate pair.

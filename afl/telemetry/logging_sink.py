@@ -48,10 +48,10 @@ class LoggingSink(TelemetrySink):
         level = LEVELS.get(event.event_type, self._level)
         if not self._logger.isEnabledFor(level):
             return
-        told = event.to_dict()
+        fields = event.to_dict()
         if not self._values and "result" in event.details:
-            told["details"] = {name: value for name, value in event.details.items() if name != "result"}
-        self._logger.log(level, _Line(told), extra={"telemetry": told})
+            fields["details"] = {name: value for name, value in event.details.items() if name != "result"}
+        self._logger.log(level, _Line(fields), extra={"telemetry": fields})
 
 
 class _Line:
@@ -59,8 +59,8 @@ class _Line:
 
     __slots__ = ("_told",)
 
-    def __init__(self, told: Mapping[str, object]) -> None:
-        self._told = told
+    def __init__(self, fields: Mapping[str, object]) -> None:
+        self._told = fields
 
     def __str__(self) -> str:
         return line_of(self._told)
@@ -74,9 +74,9 @@ class JsonLinesFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the record's line, without a newline."""
-        told = getattr(record, "telemetry", None)
-        if isinstance(told, dict):
-            return line_of({**told, "level": record.levelname, "logger": record.name})
+        fields = getattr(record, "telemetry", None)
+        if isinstance(fields, dict):
+            return line_of({**fields, "level": record.levelname, "logger": record.name})
         line: dict[str, object] = {
             "timestamp": int(record.created * 1000),
             "level": record.levelname,
@@ -88,9 +88,9 @@ class JsonLinesFormatter(logging.Formatter):
         return line_of(line)
 
 
-def line_of(told: Mapping[str, object]) -> str:
+def line_of(fields: Mapping[str, object]) -> str:
     """Return one line of JSON.
 
     Values that JSON lacks become their text. Terminal control characters and lone surrogates are escaped.
     """
-    return printable_json(json.dumps(told, ensure_ascii=False, default=str, separators=(",", ":")))
+    return printable_json(json.dumps(fields, ensure_ascii=False, default=str, separators=(",", ":")))

@@ -211,8 +211,8 @@ class Telemetry:
 
     def log_workflow_error(self, workflow_id: str, error: BaseException, **details: object) -> None:
         """Log that a run has failed, or that a call could not continue it."""
-        told = {"error": exception_text(error), "errorType": _type_of(error)}
-        self._log("workflow.error", {**told, **details}, workflow_id)
+        reported = {"error": exception_text(error), "errorType": _type_of(error)}
+        self._log("workflow.error", {**reported, **details}, workflow_id)
 
     def log_iteration_start(self, workflow_id: str, iteration: int) -> None:
         """Log that an iteration begins."""

@@ -43,8 +43,8 @@ def registered_server(
             if counts is not None:
                 server_record.counted(counts())
         except Exception as error:  # noqa: BLE001 - a server that cannot say how it does is alive all the same
-            told = exception_traceback(error)
-            _log.error("server %s could not find out what to tell of itself\n%s", server_record.server_id, told)
+            text = exception_traceback(error)
+            _log.error("server %s could not find out what to tell of itself\n%s", server_record.server_id, text)
 
     def keep_alive() -> None:
         while not stopped.wait(server_record.heartbeat_interval_s):

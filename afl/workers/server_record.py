@@ -164,8 +164,8 @@ class ServerRecord:
         if error is None:
             self._try_save("could not sign off", state=ServerState.SHUTDOWN, ping_time=now_ms, error=None)
         else:
-            told = {"type": exception_class(error), "message": exception_text(error)}
-            self._try_save("could not sign off", state=ServerState.ERROR, ping_time=now_ms, error=told)
+            failure = {"type": exception_class(error), "message": exception_text(error)}
+            self._try_save("could not sign off", state=ServerState.ERROR, ping_time=now_ms, error=failure)
 
     def _try_save(self, failing: str, **fields: object) -> None:
         try:

@@ -196,8 +196,8 @@ class TaskWork:
                 return
             # The step keeps the text of the exception; only this line has its place.
             where = exception_traceback(error)
-            told = "the handler of %s failed for step %s\n%s"
-            self._warnings.warning(f"failures of the handler of {task.name}", told, task.name, task.step_id, where)
+            text = "the handler of %s failed for step %s\n%s"
+            self._warnings.warning(f"failures of the handler of {task.name}", text, task.name, task.step_id, where)
             self._fail(job, exception_class(error), exception_text(error))
         else:
             self._answer(job, value)
@@ -331,8 +331,8 @@ class TaskWork:
         return job.cancelled
 
     def _update(self, job: Job, partial: Mapping[str, Any]) -> None:
-        told = plain_update(partial)
-        self._evaluator.update_step(job.task.step_id, told, is_checked=True, **_event_of(job.task))
+        reported = plain_update(partial)
+        self._evaluator.update_step(job.task.step_id, reported, is_checked=True, **_event_of(job.task))
 
 
 def _is_ours(error: BaseException, calls: Calls) -> bool:

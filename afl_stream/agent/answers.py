@@ -215,7 +215,7 @@ class Answering:
         # Another process may have sent a missing return as an update, or this one before a crash: only the evaluator
         # knows.
         if returns is not None and returns.has_unknown(result):
-            mismatch = returns.mismatch(event.event_type, result, work.told or ())
+            mismatch = returns.mismatch(event.event_type, result, work.reported or ())
             if mismatch is not None:
                 self._refuse_result(work, event, RESULT_MISMATCH, mismatch)
                 return
@@ -235,8 +235,8 @@ class Answering:
 
         The log is for the author of the handler: the step's catch may hide the failure.
         """
-        told, facet = "the result of the handler of %s fails step %s: %s: %s", event.event_type
-        self._warnings.warning(f"refused results of {facet}", told, facet, event.step_id, error_type, message)
+        text, facet = "the result of the handler of %s fails step %s: %s: %s", event.event_type
+        self._warnings.warning(f"refused results of {facet}", text, facet, event.step_id, error_type, message)
         self._queue_failure(work, event, error_type, message)
 
     def _queue_failure_of(self, work: Work, event: Event, outcome: Raised | TimedOut) -> None:
@@ -246,8 +246,8 @@ class Answering:
         else:
             # The step records the exception; only this log has its traceback.
             where = exception_traceback(outcome.error)
-            told, facet = "the handler of %s failed for step %s\n%s", event.event_type
-            self._warnings.warning(f"failures of the handler of {facet}", told, facet, event.step_id, where)
+            text, facet = "the handler of %s failed for step %s\n%s", event.event_type
+            self._warnings.warning(f"failures of the handler of {facet}", text, facet, event.step_id, where)
             self._queue_failure(work, event, exception_class(outcome.error), exception_text(outcome.error))
 
     def _queue_failure(self, work: Work, event: Event, error_type: str, message: str) -> None:
@@ -271,10 +271,10 @@ class Answering:
     def _update(self, work: Work, event: Event, partial: Mapping[str, object]) -> None:
         """Send a handler's update, on its thread. Raises BadResult, and what the codec and the producer raise."""
         self._resources.shutdown.check()
-        told = plain_update(partial)
-        update = self._resources.records.updated(event, told, self._group, work.record.headers)
+        reported = plain_update(partial)
+        update = self._resources.records.updated(event, reported, self._group, work.record.headers)
         self._resources.producer.produce(update.topic, update.value, key=update.key, headers=update.headers)
-        work.told = {*(work.told or ()), *told}
+        work.reported = {*(work.reported or ()), *reported}
         self._resources.counters.add("updates")
 
     def _on_delivery(self, work: Work, error: Exception | None, _partition: TopicPartition, _offset: int) -> None:

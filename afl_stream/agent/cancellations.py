@@ -61,7 +61,7 @@ class Cancellations:
         self._is_closed = False
         self._next_s = 0.0
         #: Whether an error was logged that is not over.
-        self._is_told = False
+        self._is_reported = False
         self._ended = RunTimes(_REMEMBERED)
         #: Runs whose skipped events were logged, once for each.
         self._skipped: OrderedDict[str, None] = OrderedDict()
@@ -111,17 +111,17 @@ class Cancellations:
             while len(records := self._consumer.consume(_MOST_RECORDS, 0.0)) == _MOST_RECORDS:
                 self._note(records)
             self._note(records)
-            self._is_told = False
+            self._is_reported = False
         except OffsetOutOfRange as error:
             assert self._consumer is not None
             self._consumer.seek(error.partition, self._consumer.watermarks(error.partition).low)
         except TransportError as error:
             self._next_s = now_s + _AFTER_ERROR_S
-            if not self._is_told:
+            if not self._is_reported:
                 log.warning(
                     "the lifecycle topic cannot be read now, so events of cancelled runs are handled too: %s", error
                 )
-            self._is_told = True
+            self._is_reported = True
 
     def _caught_up(self) -> Consumer:
         """Return a consumer of the topic that has read all that was there when it began."""

@@ -52,15 +52,17 @@ class Memberships:
             facets, answers = member.under_way()
             running.update(facets)
             outgoing += answers
-        told = []
+        reported = []
         if running:
             listed = ", ".join(f"{facet} {count}" for facet, count in sorted(running.items()))
             grace_s = self._resources.config.stream.agent.grace_s
             count = running.total()
-            told.append(f"{count} handler{'' if count == 1 else 's'} running ({listed}), waited for up to {grace_s} s")
+            reported.append(
+                f"{count} handler{'' if count == 1 else 's'} running ({listed}), waited for up to {grace_s} s"
+            )
         if outgoing:
-            told.append(f"{outgoing} answers to be acknowledged by the broker")
-        return "; ".join(told)
+            reported.append(f"{outgoing} answers to be acknowledged by the broker")
+        return "; ".join(reported)
 
     def health(self) -> AgentHealth:
         """Return whether the members make progress."""

@@ -58,7 +58,7 @@ class ReadAgain:
         self._group = group
         self._refuses = resources.config.stream.agent.lost_offsets == "refuse"
         #: Partitions read from their beginning without an offset, and not logged as lost.
-        self._untold: dict[TopicPartition, Watermarks] = {}
+        self._unreported: dict[TopicPartition, Watermarks] = {}
 
     def ends(
         self,
@@ -111,7 +111,7 @@ class ReadAgain:
         if are_lost:
             self._tell_lost(bare)
         else:
-            self._untold.update(bare)
+            self._unreported.update(bare)
             log.info("group %s is new to %s, and starts at the beginning of the log", self._group, in_words(bare))
 
     def _stand_answered_among(self, bare: Mapping[TopicPartition, Watermarks]) -> bool:
@@ -138,9 +138,9 @@ class ReadAgain:
             return False
         if not self._resources.ended_runs.has_ended(event):
             return self._is_withdrawn(event)
-        if partition in self._untold and self._resources.ended_runs.has_completed(event):
-            self._tell_lost(dict(self._untold))
-            self._untold.clear()
+        if partition in self._unreported and self._resources.ended_runs.has_completed(event):
+            self._tell_lost(dict(self._unreported))
+            self._unreported.clear()
         self._resources.counters.add("ended")
         return True
 

@@ -224,7 +224,7 @@ class RegistryAgent(Agent):
         if self._without_topic:
             parts.append(f"without a topic: {', '.join(self._shown_without_topic(routes))}")
         parts.extend(refused)
-        told = "; ".join(parts)
-        if told != self._told:
-            self._told = told
-            log.log(logging.WARNING if len(parts) > 1 else logging.INFO, "agent %s %s", self.config.name, told)
+        text = "; ".join(parts)
+        if text != self._told:
+            self._told = text
+            log.log(logging.WARNING if len(parts) > 1 else logging.INFO, "agent %s %s", self.config.name, text)

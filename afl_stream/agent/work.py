@@ -64,7 +64,7 @@ class Work:
     is_running: bool = False
     outgoing: deque[Outgoing] = field(default_factory=deque)
     #: The keys that its handler has sent as updates.
-    told: set[str] | None = None
+    reported: set[str] | None = None
 
     @property
     def step_id(self) -> str | None:

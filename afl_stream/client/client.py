@@ -102,8 +102,8 @@ class Client:
         facets, admin = _event_facets(programs), self._transport.admin()
         brokers = admin.broker_count()
         plans = self.topology.plan(facets, admin.topics(self.topology.names(facets)), brokers)
-        if brokers is not None and (told := few_copies(plans, brokers)):
-            _log.warning("%s", told)
+        if brokers is not None and (warning := few_copies(plans, brokers)):
+            _log.warning("%s", warning)
         return plans
 
     def apply_topics(

@@ -120,7 +120,7 @@ def _check_result(store: EngineStore, row: WorkflowRow, step: StepDocument, resu
     facet = next((facet for facet in plan.facets if facet.name == step.facet_name), None)
     if facet is None:
         return
-    problem = check_result(facet, plan.schemas, result, facet.always_required, told=step.returns)
+    problem = check_result(facet, plan.schemas, result, facet.always_required, reported=step.returns)
     if problem is not None:
         raise CommandRefused(f"--result does not fit: {problem}; {_returns_text(facet)}")
 

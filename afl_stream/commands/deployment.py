@@ -167,6 +167,6 @@ def _show(
     for plan in plans:
         failure = failures.get(plan.spec.name)
         state = words[plan.action] if failure is None else "not created"
-        told = "; ".join(plan.differences) if failure is None else str(failure)
-        rows.append((plan.spec.name, str(plan.spec.partitions), state, told))
+        text = "; ".join(plan.differences) if failure is None else str(failure)
+        rows.append((plan.spec.name, str(plan.spec.partitions), state, text))
     terminal.table(("topic", "partitions", "state", ""), rows, right=("partitions",), whole=("topic",))

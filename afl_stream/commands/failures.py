@@ -91,14 +91,14 @@ def message_of(error: BaseException, invocation: Invocation = _NO_OPTIONS) -> st
         # With the options of this call, or it would look elsewhere.
         remedy = invocation.command_line("topics", "apply")
         if isinstance(error, TopicMissing):
-            return error.told(remedy)
+            return error.message_with(remedy)
         return f"topic {error.topic} does not exist; create it with: {remedy}"
     if isinstance(error, IdRefused) and error.kind == STEP_ID:
         # A run's id, nearly always.
         run = "WORKFLOW_ID" if ":" in str(error.found) else str(error.found)
         return f"{error}; the ids of a run's steps are shown by: {invocation.command_line('status', run)}"
     if isinstance(error, WrongStore):
-        return error.told(invocation.command_line("evaluator", "--new-store"))
+        return error.message_with(invocation.command_line("evaluator", "--new-store"))
     if isinstance(error, OSError) and error.filename is not None and not isinstance(error, AFLError):
         return f"{error.filename}: {error.strerror}"
     return exception_text(error)

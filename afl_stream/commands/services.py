@@ -85,8 +85,8 @@ def run_evaluator(invocation: Invocation, *, until_idle: bool) -> ExitCode:
         listed = {"waiting": [waiting_document(step) for step in waiting]} if until_idle else {}
         terminal.document({**document, **listed})
     else:
-        told = ", ".join(f"{count} {outcome}" for outcome, count in outcomes.items())
-        terminal.remark(f"records: {told or 'none'}; {stats.published} published")
+        text = ", ".join(f"{count} {outcome}" for outcome, count in outcomes.items())
+        terminal.remark(f"records: {text or 'none'}; {stats.published} published")
         for line in unanswered_lines(invocation, waiting, facets):
             terminal.remark(line)
     return ExitCode.OK
@@ -151,15 +151,15 @@ def run_agent(
     if terminal.as_json:
         terminal.document(asdict(counts))
     else:
-        told = [f"{counts.read} read", f"{counts.answered} answered", f"{counts.failed} of them failed"]
+        reported = [f"{counts.read} read", f"{counts.answered} answered", f"{counts.failed} of them failed"]
         left_out = {
             "skipped (run cancelled or reset)": counts.cancelled,
             "skipped (run ended)": counts.ended,
             "skipped (not to be handled here or again)": counts.skipped,
             "dead-lettered": counts.dead_lettered,
         }
-        told += [f"{count} {what}" for what, count in left_out.items() if count]
-        terminal.remark(f"events: {', '.join(told)}")
+        reported += [f"{count} {what}" for what, count in left_out.items() if count]
+        terminal.remark(f"events: {', '.join(reported)}")
     return ExitCode.WORK_LEFT if code else ExitCode.OK
 
 
@@ -191,11 +191,11 @@ def run_audit(
         # A line reports lost records: with a stop, the reader would begin again and find fewer.
         start = Start.LATEST if from_end else Start.EARLIEST
         settings = replace(_audit_config(config), alone=start, lost_records=LostRecords.EARLIEST)
-        told = f"audit to stdout from {'now on' if from_end else 'the beginning'}, in no group"
+        text = f"audit to stdout from {'now on' if from_end else 'the beginning'}, in no group"
     else:
         settings = replace(_audit_config(config), group=group_of(config, file, group), from_beginning=from_beginning)
-        told = f"audit of group {settings.group} to {file}"
-    return _run_audit(invocation, settings, file, told, until_idle=until_idle)
+        text = f"audit of group {settings.group} to {file}"
+    return _run_audit(invocation, settings, file, text, until_idle=until_idle)
 
 
 def _audit_config(config: StreamConfig) -> AuditConfig:
@@ -203,7 +203,7 @@ def _audit_config(config: StreamConfig) -> AuditConfig:
 
 
 def _run_audit(
-    invocation: Invocation, settings: AuditConfig, file: Path | None, told: str, *, until_idle: bool
+    invocation: Invocation, settings: AuditConfig, file: Path | None, intent: str, *, until_idle: bool
 ) -> ExitCode:
     config, terminal = invocation.settings(), invocation.terminal()
     with open_transport(config) as transport:
@@ -215,7 +215,7 @@ def _run_audit(
         audit = Audit(settings, transport, sink)
         waited_out(audit.start, config.kafka.outage_timeout_s)
         with draining(audit.stop, limit_s=_DRAIN_LIMIT_S, limit_code=ExitCode.UNAVAILABLE):
-            terminal.remark(f"{told}; {_until(until_idle)}")
+            terminal.remark(f"{intent}; {_until(until_idle)}")
             if until_idle:
                 _read_to_the_end(audit, Idleness(config))
             else:

@@ -50,8 +50,8 @@ def check_store(invocation: Invocation) -> ExitCode:
         looked = ", ".join(_counted(count, what) for what, count in inspection.counts.items())
         terminal.remark(f"{_counted(len(found), 'findings')}; looked at {looked or 'an empty store'}")
         terminal.remark(told_store(config))
-        for told in inspection.left_out:
-            terminal.warn(f"the database did not check its {told}")
+        for reported in inspection.left_out:
+            terminal.warn(f"the database did not check its {reported}")
         for workflow_id in inspection.busy:
             terminal.warn(f"workflow {workflow_id} was changed each time it was looked at: check again")
     return ExitCode.WORK_LEFT if found else ExitCode.OK

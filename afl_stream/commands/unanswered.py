@@ -94,7 +94,7 @@ def why_it_waits(
             steps: Sequence[WaitingStep] = waiting_steps(store, workflow_id)
             return unanswered_lines(invocation, steps, facets) or ["no event of it waits for an answer: it is running"]
     try:
-        told = client.describe(workflow_id, answer_timeout_s=_ANSWER_TIMEOUT_S)
+        described = client.describe(workflow_id, answer_timeout_s=_ANSWER_TIMEOUT_S)
     except NotAnswered:
         evaluator = invocation.command_line("evaluator")
         return [f"no evaluator of group {config.evaluator_group} answers: start one with: {evaluator}"]
@@ -102,13 +102,15 @@ def why_it_waits(
         return [f"the evaluators say: {refused.reason.message}"]
     except TransportError as error:
         return [f"what it waits for is not known: {error}"]
-    return described_lines(invocation, told, facets)
+    return described_lines(invocation, described, facets)
 
 
-def described_lines(invocation: Invocation, told: Lifecycle, facets: Mapping[str, FacetPlan] = _NO_FACETS) -> list[str]:
+def described_lines(
+    invocation: Invocation, described: Lifecycle, facets: Mapping[str, FacetPlan] = _NO_FACETS
+) -> list[str]:
     """Return lines that say what a run waits for, by an evaluator's answer."""
-    steps = _described(told.workflow_id, told.outputs or {})
-    status = "at work" if told.status is None else shown_status(told.status)
+    steps = _described(described.workflow_id, described.outputs or {})
+    status = "at work" if described.status is None else shown_status(described.status)
     return unanswered_lines(invocation, steps, facets) or [f"no event of it waits for an answer: it is {status}"]
 
 

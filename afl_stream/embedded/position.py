@@ -66,7 +66,7 @@ def view_of(positions: Mapping[TopicPartition, Position]) -> BrokerView:
     most = max(waiting, key=lambda partition: waiting[partition], default=None)
     return BrokerView(
         bounds={partition: position.log.bounds for partition, position in held.items()},
-        is_told=True,
+        is_reported=True,
         unfetched=sum(waiting.values()),
         told_of="" if most is None else f"{waiting[most]} of them in {most.topic}[{most.partition}]",
     )

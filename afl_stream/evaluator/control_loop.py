@@ -333,8 +333,8 @@ class ControlLoop:
         """Pause the record's partition; if its schema is gone, the record and those behind it are retried later."""
         partition = record.topic_partition
         self._paused.add(record, error)
-        told = "%s[%d] is paused at offset %d: %s"
-        self._context.warnings.error(f"pauses of {partition.topic}", told, *partition, record.offset, error)
+        text = "%s[%d] is paused at offset %d: %s"
+        self._context.warnings.error(f"pauses of {partition.topic}", text, *partition, record.offset, error)
         self._consumer.seek(partition, record.offset)
         self._consumer.pause([partition])
 

@@ -40,9 +40,9 @@ class WrongStore(StreamError):
 
     def __init__(self, fact: str, group: str, records: int) -> None:
         self.fact, self.group, self.records = fact, group, records
-        super().__init__(self.told("afl-stream evaluator --new-store"))
+        super().__init__(self.message_with("afl-stream evaluator --new-store"))
 
-    def told(self, command: str) -> str:
+    def message_with(self, command: str) -> str:
         """Return the message, with the command that makes this store the deployment's."""
         if self.records:
             then = f"reads the {_records(self.records)} that this store has not read, and handlers do again the work of"

@@ -86,8 +86,8 @@ class Sweeps:
             try:
                 row = self._context.store.load_workflow(workflow_id)
             except (StoreCorrupt, VersionMismatchError) as error:
-                told = "workflow %s is runnable and cannot be read: %s"
-                self._context.warnings.error("runnable workflows that cannot be read", told, workflow_id, error)
+                text = "workflow %s is runnable and cannot be read: %s"
+                self._context.warnings.error("runnable workflows that cannot be read", text, workflow_id, error)
                 continue
             if row is None or not has_waited(row.updated_at_ms, now_ms, self._adopt_after_ms):
                 continue

@@ -48,8 +48,8 @@ def _take_turn(unit: UnitOfWork, turn: Turn) -> None:
             # The process that had its scripts may be gone.
             offer_again(execution)
     except (*REFUSALS, VersionMismatchError) as error:
-        told = "workflow %s is runnable and cannot be continued: %s"
-        unit.warnings.error("runnable workflows that cannot be continued", told, turn.workflow_id, error)
+        text = "workflow %s is runnable and cannot be continued: %s"
+        unit.warnings.error("runnable workflows that cannot be continued", text, turn.workflow_id, error)
 
 
 def _end_script(unit: UnitOfWork, ended: EndedScript) -> None:

@@ -229,9 +229,9 @@ class UnitOfWork:
             self.confirm(command.workflow_id)
             # Last: a row that cannot be read makes this raise above, and the record a dead letter there, once.
             self.outputs.dead_letter(record, error)
-            told = "%s of run %s is refused: %s: %s"
+            text = "%s of run %s is refused: %s: %s"
             self.warnings.warning(
-                "refused commands", told, type(command).__name__, command.workflow_id, exception_class(error),
+                "refused commands", text, type(command).__name__, command.workflow_id, exception_class(error),
                 exception_text(error),
             )  # fmt: skip
             return Outcome.REJECTED

@@ -50,8 +50,8 @@ def give_up(
         unit.give_up(record, workflow_id, error)
         commit(unit)
     except (NotStorable, NotEvaluable, *EXHAUSTED) as again:
-        told = "workflow %s cannot be ended, and stays as it is stored: %s"
-        context.warnings.error("workflows that cannot be ended", told, workflow_id or "of a record", again)
+        text = "workflow %s cannot be ended, and stays as it is stored: %s"
+        context.warnings.error("workflows that cannot be ended", text, workflow_id or "of a record", again)
         unit = UnitOfWork(context)
         if record is not None:
             unit.outputs.dead_letter(record, error)

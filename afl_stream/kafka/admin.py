@@ -27,7 +27,7 @@ from afl.core.process.stopping import PROCESS_STOP
 from afl_stream.kafka.admin_client import RenewedClient
 from afl_stream.kafka.errors import ClientLog, Connection, error_of, is_silence, settings_error, transport_error
 from afl_stream.kafka.topic_ids import NO_ID
-from afl_stream.kafka.view import is_told
+from afl_stream.kafka.view import is_reported
 from afl_stream.kafka.waits import came_true, in_thread, result_of
 from afl_stream.transport import (
     BrokerTooOld,
@@ -87,7 +87,7 @@ class KafkaAdmin:
         as soon as they are known.
         """
         deadline_s = time.monotonic() + timeout_s
-        wait_s, told = 0.5, False
+        wait_s, reported = 0.5, False
         while True:
             remaining_s = deadline_s - time.monotonic()
             try:
@@ -99,9 +99,9 @@ class KafkaAdmin:
             except BrokerUnavailable as error:
                 if time.monotonic() >= deadline_s:
                     raise BrokerUnavailable(f"{error}; gave up after {timeout_s:g} s") from error
-                if not told:
+                if not reported:
                     _log.warning("%s; trying again for %.0f s", error, max(0.0, deadline_s - time.monotonic()))
-                    told = True
+                    reported = True
                 wait_s = min(wait_s * 2, 5.0)
 
     def _require_recent(self, broker_id: int) -> None:
@@ -184,7 +184,7 @@ class KafkaAdmin:
         The admin client's own connection asks: on a consumer's, a broker answers after the fetch that it holds.
         """
         deadline_s = time.monotonic() + _BOUNDS_TIMEOUT_S
-        while not is_told(*(found := self._bounds_of(partition, deadline_s))):
+        while not is_reported(*(found := self._bounds_of(partition, deadline_s))):
             if time.monotonic() >= deadline_s or PROCESS_STOP.wait(_ASK_AGAIN_S):
                 raise self._connection.unavailable(f"no answer about the bounds of {partition.topic}")
         return Watermarks(low=found[0], high=found[1])

@@ -78,7 +78,7 @@ class KafkaConsumer:
         self._due: deque[Exception] = deque()
         self._failure: BaseException | None = None
         self._revoked: set[TopicPartition] = set()
-        self._missing_told: set[str] = set()
+        self._missing_reported: set[str] = set()
         self._next_look_s = 0.0
         self._closed = False
         self._topic_ids = TopicIds(ask_ids)
@@ -107,7 +107,7 @@ class KafkaConsumer:
             wanted.append(pattern)
         self._listener, self._is_member = listener, True
         self._subscribed = frozenset(topics)
-        self._missing_told.clear()
+        self._missing_reported.clear()
         self._tell_missing(topics)
         try:
             self._client.subscribe(wanted, on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost)
@@ -126,8 +126,8 @@ class KafkaConsumer:
                 self._tell_unknown(topic)
 
     def _tell_unknown(self, topic: str) -> None:
-        if topic not in self._missing_told:
-            self._missing_told.add(topic)
+        if topic not in self._missing_reported:
+            self._missing_reported.add(topic)
             self._due.append(UnknownTopic(topic))
 
     def assign(self, positions: Mapping[TopicPartition, int | Start]) -> None:
@@ -151,7 +151,7 @@ class KafkaConsumer:
         gone = [partition for partition in partitions if partition in self._assigned]
         self._partitions.end(gone)
         self._tell_gone(gone, None)
-        self._missing_told.difference_update(partition.topic for partition in gone)
+        self._missing_reported.difference_update(partition.topic for partition in gone)
 
     def _check_outside_groups(self) -> None:
         if self._is_member:
@@ -295,7 +295,7 @@ class KafkaConsumer:
 
     def _on_assign(self, _client: Client, tps: list[KafkaPartition]) -> None:
         partitions = [TopicPartition(tp.topic, tp.partition) for tp in tps]
-        self._missing_told.difference_update(partition.topic for partition in partitions)
+        self._missing_reported.difference_update(partition.topic for partition in partitions)
         self._topic_ids.soon()
         try:
             starts = self._starts(partitions)

@@ -166,7 +166,7 @@ class Connection:
 
     def unavailable(self, detail: str = "") -> BrokerUnavailable:
         """Return the error that names the address that does not answer."""
-        told = self._detail or detail
+        cause = self._detail or detail
         if self._hung_up >= _HUNG_UP_OFTEN:
-            told += "; each connection is accepted and ended at once: does the setting security.protocol fit the port?"
-        return BrokerUnavailable(f"no broker answers at {self.address}{': ' + told if told else ''}")
+            cause += "; each connection is accepted and ended at once: does the setting security.protocol fit the port?"
+        return BrokerUnavailable(f"no broker answers at {self.address}{': ' + cause if cause else ''}")

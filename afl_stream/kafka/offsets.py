@@ -73,8 +73,8 @@ class GroupOffsets:
             refused = error if error is not None else tp.error
             if refused is None or refused.code() == KafkaError._NO_OFFSET:
                 continue
-            told = "group %s: a commit for %s[%d] failed: %s"
-            self._warnings.warning("commits that failed", told, self._group, tp.topic, tp.partition, refused)
+            text = "group %s: a commit for %s[%d] failed: %s"
+            self._warnings.warning("commits that failed", text, self._group, tp.topic, tp.partition, refused)
             partition = TopicPartition(tp.topic, tp.partition)
             last = self._last.get(partition)
             if last is not None and last.offset == tp.offset:

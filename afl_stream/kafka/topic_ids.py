@@ -88,8 +88,8 @@ class TopicIds:
         for name, answer in self._ask(sorted(names)).items() if names else ():
             try:
                 remaining_s = max(0.0, deadline_s - self._monotonic_s())
-                told = str(result_of(answer, remaining_s, f"the id of topic {name}", stop).topic_id)
-                found[name] = "" if told == NO_ID else told
+                topic_id = str(result_of(answer, remaining_s, f"the id of topic {name}", stop).topic_id)
+                found[name] = "" if topic_id == NO_ID else topic_id
             except KafkaException as error:
                 code = error_of(error).code()
                 if code == KafkaError.UNKNOWN_TOPIC_OR_PART:

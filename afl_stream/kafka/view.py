@@ -51,7 +51,7 @@ class KafkaView:
         self._next_s = 0.0
         #: When the first question was asked that has had no answer; None: all have.
         self._unanswered_since_s: float | None = None
-        self._is_told = False
+        self._is_reported = False
 
     def look(
         self, held: Collection[TopicPartition], paused: Collection[TopicPartition], topics: Collection[str]
@@ -74,7 +74,7 @@ class KafkaView:
         most = max(unfetched, key=lambda partition: unfetched[partition], default=None)
         return BrokerView(
             bounds=dict(self._bounds),
-            is_told=self._is_told,
+            is_reported=self._is_reported,
             unfetched=sum(unfetched.values()),
             told_of="" if most is None else f"{unfetched[most]} of them in {most.topic}[{most.partition}]",
             unanswered_s=0.0 if self._unanswered_since_s is None else now_s - self._unanswered_since_s,
@@ -98,26 +98,26 @@ class KafkaView:
         for partition, (first, end) in asked.items():
             if first.exception() is None and end.exception() is None:
                 low, high = first.result().offset, end.result().offset
-                if is_told(low, high):
+                if is_reported(low, high):
                     self._bounds[partition] = Watermarks(low=low, high=high)
                 else:
                     is_silent = True
         if not is_silent:
-            self._unanswered_since_s, self._is_told = None, True
+            self._unanswered_since_s, self._is_reported = None, True
 
     def _unfetched(self, partition: TopicPartition, bounds: Watermarks) -> int:
         """Return how many records the log has that no reply has reported."""
         tp = KafkaPartition(partition.topic, partition.partition)
         try:
-            _, told = self._client.get_watermark_offsets(tp, cached=True)
+            _, high = self._client.get_watermark_offsets(tp, cached=True)
         except KafkaException as error:
             _log.debug("the fetched end of %s[%d] is not known: %s", *partition, error)
             return 0
         # Without a reply so far it counts from the beginning of the log.
-        return max(0, bounds.high - max(told, bounds.low))
+        return max(0, bounds.high - max(high, bounds.low))
 
 
-def is_told(*offsets: int) -> bool:
+def is_reported(*offsets: int) -> bool:
     """Return whether these are offsets.
 
     The client ends a question for bounds that was not answered in time without an error, and with an invalid offset.

@@ -168,9 +168,9 @@ class Definitions:
                 self._without_schema[key] = value
                 if waiting == value:
                     return  # That was said when it was read.
-            told = "%s: the record under %s is ignored: %s"
+            text = "%s: the record under %s is ignored: %s"
             self._warnings.warning(
-                "records of the definitions topic", told, self.topic, _shown(name), _shown(str(error))
+                "records of the definitions topic", text, self.topic, _shown(name), _shown(str(error))
             )
         except NewerFormat as error:
             # It defines something, only not for this release.

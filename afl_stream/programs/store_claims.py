@@ -28,8 +28,8 @@ class StoreClaims:
         """Take the next claim of the log. Raises Unreadable for a number that no evaluator writes."""
         if not 1 <= claim.number <= MAX_CLAIM_NUMBER:
             self._later = claim
-            told = f"the claim of a store has the number {claim.number}, which is not among 1 to {MAX_CLAIM_NUMBER}"
-            raise Unreadable(Reason.NUMBER_OUT_OF_RANGE, told)
+            text = f"the claim of a store has the number {claim.number}, which is not among 1 to {MAX_CLAIM_NUMBER}"
+            raise Unreadable(Reason.NUMBER_OUT_OF_RANGE, text)
         if self.current is None or claim.number > self.current.number or claim.number == MAX_CLAIM_NUMBER:
             self.current, self._later = claim, None
         elif claim.store != self.current.store:

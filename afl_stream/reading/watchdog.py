@@ -70,7 +70,7 @@ class Watchdog:
     def has_read_all(self, consumer: Consumer) -> bool:
         """Return whether the broker says that no record is left: a read without records may only lack replies."""
         view = consumer.view()
-        return view.is_told and not view.unfetched and view.unanswered_s < _LATE_ANSWER_S and not self._is_doubted
+        return view.is_reported and not view.unfetched and view.unanswered_s < _LATE_ANSWER_S and not self._is_doubted
 
     def failed(self, error: BrokerUnavailable) -> float:
         """Note that the broker could not be reached, and return how many seconds to wait before the next attempt.
@@ -94,7 +94,7 @@ class Watchdog:
                 f"{self._who}: {view.unfetched} records have waited {unfetched_s:.0f} s without a reply to a fetch, "
                 f"{view.told_of}; replies are lost on their way, or the broker hangs"
             )
-        elif self._is_doubted and not view.unfetched and not view.unanswered_s and view.is_told:
+        elif self._is_doubted and not view.unfetched and not view.unanswered_s and view.is_reported:
             self._well()
 
     def _silent(self, problem: str) -> None:

@@ -236,9 +236,12 @@ class Codec:
         try:
             schema = source.by_id(schema_id)
         except SchemaUnknown as error:
-            told, waited = dict(headers), ""
+            headers_told, waited = dict(headers), ""
             # Its writer announced the schema before it wrote the record: a topic that lacks it has lost it.
-            if told.keys() >= _OWN_HEADERS and (why := source.lack(_time_ms(told.get("ce_time")))) is not None:
+            if (
+                headers_told.keys() >= _OWN_HEADERS
+                and (why := source.lack(_time_ms(headers_told.get("ce_time")))) is not None
+            ):
                 if self._waits_for_schemas(index, source.losses):
                     raise SchemaGone(f"{schema_id:016x}", why) from error
                 waited = f"; {why}, and the schema was not announced again within {SCHEMA_WAIT_S:g} s"

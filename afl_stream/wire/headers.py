@@ -137,8 +137,8 @@ def cloud_event_id(message: Message) -> str:
     if isinstance(message, ExternalEvent):
         return message.id or f"{message.workflow_id}:{message.name}:{message.created_at or 0}"
     if isinstance(message, Lifecycle):
-        told = "" if message.command_id is None else f":{message.command_id}"
-        return f"{message.step_id or message.workflow_id}:{message.kind}:{message.at}{told}"
+        suffix = "" if message.command_id is None else f":{message.command_id}"
+        return f"{message.step_id or message.workflow_id}:{message.kind}:{message.at}{suffix}"
     if isinstance(message, ProgramDefinition):
         return message.fingerprint
     if isinstance(message, ProgramPointer):
@@ -147,8 +147,8 @@ def cloud_event_id(message: Message) -> str:
         return f"{message.store}:{message.mark}"
     if isinstance(message, RetryStep | RerunStep | ResetWorkflow | StartWorkflow | CancelWorkflow | DescribeWorkflow):
         about = message.step_id if isinstance(message, RetryStep | RerunStep) else None
-        told = "" if message.command_id is None else f":{message.command_id}"
-        return f"{about or message.workflow_id}:{type(message).__name__}{told}"
+        suffix = "" if message.command_id is None else f":{message.command_id}"
+        return f"{about or message.workflow_id}:{type(message).__name__}{suffix}"
     answered = message.event_id or (
         message.step_id if message.attempt is None else f"{message.step_id}#{message.attempt}"
     )

@@ -88,12 +88,12 @@ def event_schema_text(
 
 def returns_of(event: Mapping[str, Any]) -> DeclaredReturns | None:
     """Return what an event's record says about the facet's returns by its fields; None when it says nothing."""
-    told = [field["name"] for field in event["fields"] if tells_return(field)]
-    if not told:
+    return_fields = [field["name"] for field in event["fields"] if tells_return(field)]
+    if not return_fields:
         return None
     return DeclaredReturns(
-        tuple(read_name(name[len(REQUIRED_RETURN) :]) for name in told if name.startswith(REQUIRED_RETURN)),
-        tuple(read_name(name[len(OPTIONAL_RETURN) :]) for name in told if name.startswith(OPTIONAL_RETURN)),
+        tuple(read_name(name[len(REQUIRED_RETURN) :]) for name in return_fields if name.startswith(REQUIRED_RETURN)),
+        tuple(read_name(name[len(OPTIONAL_RETURN) :]) for name in return_fields if name.startswith(OPTIONAL_RETURN)),
     )
 
 
@@ -103,13 +103,13 @@ def tells_return(field: Mapping[str, Any]) -> bool:
 
 
 def _return_fields(returns: DeclaredReturns) -> list[dict[str, Any]]:
-    told = [
+    reported = [
         *((REQUIRED_RETURN, name, "A result has to hold") for name in returns.required),
         *((OPTIONAL_RETURN, name, "A result may hold") for name in returns.optional),
     ]
     return [
         {"name": prefix + avro_name(name), "type": "null", "doc": f"{doc} {name}.", "default": None}
-        for prefix, name, doc in told
+        for prefix, name, doc in reported
     ]
 
 

@@ -159,8 +159,8 @@ class SchemasTopicSource:
         try:
             schema = parse_schema_text(value.decode())
         except (Unreadable, UnicodeDecodeError) as error:
-            told = "a record of the schemas topic is skipped: %s"
-            self._warnings.warning("texts of the schemas topic that are not schemas", told, printable(str(error), 300))
+            text = "a record of the schemas topic is skipped: %s"
+            self._warnings.warning("texts of the schemas topic that are not schemas", text, printable(str(error), 300))
             return
         held = self._schemas.setdefault(schema.fingerprint, schema)
         if held.canonical != schema.canonical:

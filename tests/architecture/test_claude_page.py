@@ -44,14 +44,14 @@ def test_the_page_names_every_failure_and_the_client_defaults() -> None:
 
 
 def test_the_page_lists_the_settings_of_the_runner_with_their_defaults() -> None:
-    told = dict(re.findall(r"^\| `(\w+)` \| ([\w]+)", _PAGE, re.MULTILINE))
+    reported = dict(re.findall(r"^\| `(\w+)` \| ([\w]+)", _PAGE, re.MULTILINE))
     parameters = inspect.signature(ClaudeAgentRunner).parameters.values()
     settings = {p.name: str(p.default) for p in parameters if p.kind is p.KEYWORD_ONLY}
 
-    about = {name for name in told if not name.startswith("Claude")} - {"error_type"}
+    about = {name for name in reported if not name.startswith("Claude")} - {"error_type"}
     assert about | {"model", "probe"} == set(settings)
     numbers = {name: default for name, default in settings.items() if default.isdecimal()}
-    assert {name: told[name] for name in numbers} == numbers
+    assert {name: reported[name] for name in numbers} == numbers
 
 
 def _typed(command: Command, folder: Path, url: str) -> str:

@@ -65,16 +65,16 @@ def test_an_input_is_given_by_the_same_letter_wherever_inputs_are_given() -> Non
 
 
 def test_every_command_that_takes_an_input_takes_a_document_of_them_in_the_same_forms() -> None:
-    told = {option.help for _, option in OPTIONS if "--inputs" in option.opts}
+    reported = {option.help for _, option in OPTIONS if "--inputs" in option.opts}
 
-    assert told == {"All inputs as an object; @FILE reads a file, - standard input."}
+    assert reported == {"All inputs as an object; @FILE reads a file, - standard input."}
 
 
 def test_both_commands_show_the_table_of_exit_codes(capsys: pytest.CaptureFixture[str]) -> None:
     for main in (afl_main, stream_main):
         assert main(["--help"]) == ExitCode.OK
-        told = re.sub(r"\s+", " ", capsys.readouterr().out)
-        assert [meaning for meaning in MEANINGS.values() if meaning not in told] == []
+        text = re.sub(r"\s+", " ", capsys.readouterr().out)
+        assert [meaning for meaning in MEANINGS.values() if meaning not in text] == []
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,7 @@ def test_a_command_tells_the_version(name: str, main: object, capsys: pytest.Cap
 
 def test_packages_stores_records_and_telemetry_tell_the_version() -> None:
     headers = dict(headers_for(StepContinue(step_id="w1:0a"), source="/test", at_ms=0))
-    told = {
+    reported = {
         "afl.__version__": afl.__version__,
         "stored documents": engine_versions.SUPPORTED.runtime_version,
         "workflow rows": WorkflowRow._field_defaults["runtime_version"],
@@ -54,7 +54,7 @@ def test_packages_stores_records_and_telemetry_tell_the_version() -> None:
         "headers of records": (headers["afl_runtime_version"] or b"").decode(),
     }
 
-    assert set(told.values()) == {VERSION}, told
+    assert set(reported.values()) == {VERSION}, reported
 
 
 def test_the_editors_extension_has_the_version() -> None:

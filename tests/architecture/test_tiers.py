@@ -97,8 +97,8 @@ def test_what_failed_is_run_again_alone_and_a_cache_that_cannot_be_written_is_no
     assert "2 passed" in _pytest(tmp_path, "--lf", FIXED="1")[1]
 
     (tmp_path / "file").write_text("where no folder can be made")
-    code, told = _pytest(tmp_path, "-o", f"cache_dir={tmp_path}/file/cache", FIXED="1")
-    assert code == 0, told
+    code, reported = _pytest(tmp_path, "-o", f"cache_dir={tmp_path}/file/cache", FIXED="1")
+    assert code == 0, reported
 
 
 def _makefile() -> str:

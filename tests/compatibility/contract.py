@@ -374,13 +374,13 @@ class WrittenBefore:
 
         world.send(_start("report-purged", program=tombstone.program, command_id="again"))
 
-        (told,) = [
+        (reported,) = [
             message
             for record in world.records("afl.lifecycle")
             if isinstance(message := world.codec.decode(record.value), Lifecycle) and message.command_id == "again"
         ]
-        assert told.error is not None
-        assert told.error.type == "AlreadyPurged"
+        assert reported.error is not None
+        assert reported.error.type == "AlreadyPurged"
 
 
 def _start(workflow_id: str, **fields: Any) -> StartWorkflow:

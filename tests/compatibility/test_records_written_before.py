@@ -172,22 +172,22 @@ def test_dead_letters_have_their_bytes_and_say_why(world: World) -> None:
 
 
 def test_milestones_tell_how_the_runs_went(world: World) -> None:
-    told: dict[str, list[str]] = {}
+    reported: dict[str, list[str]] = {}
     for record in world.records("afl.lifecycle"):
         message = world.codec.decode(record.value, record.headers)
         assert isinstance(message, Lifecycle)
-        told.setdefault(message.workflow_id, []).append(message.kind)
+        reported.setdefault(message.workflow_id, []).append(message.kind)
 
-    assert told["settle-finished"] == ["workflow.started", "command.applied", "workflow.completed", "answer.late"]
-    assert told["report-cancelled"] == ["workflow.started", "command.applied", "workflow.cancelled"]
-    assert told["report-retried"] == ["workflow.started", "workflow.retried", "workflow.described"]
-    assert told["report-failed"] == ["workflow.started", "workflow.error", "workflow.described"]
-    assert told["no-such-run"] == ["command.refused"]
+    assert reported["settle-finished"] == ["workflow.started", "command.applied", "workflow.completed", "answer.late"]
+    assert reported["report-cancelled"] == ["workflow.started", "command.applied", "workflow.cancelled"]
+    assert reported["report-retried"] == ["workflow.started", "workflow.retried", "workflow.described"]
+    assert reported["report-failed"] == ["workflow.started", "workflow.error", "workflow.described"]
+    assert reported["no-such-run"] == ["command.refused"]
 
 
 def test_commands_that_ask_are_answered_under_their_ids(world: World) -> None:
-    told = [world.codec.decode(record.value, record.headers) for record in world.records("afl.lifecycle")]
-    by_command = {m.command_id: m for m in told if isinstance(m, Lifecycle) and m.command_id is not None}
+    reported = [world.codec.decode(record.value, record.headers) for record in world.records("afl.lifecycle")]
+    by_command = {m.command_id: m for m in reported if isinstance(m, Lifecycle) and m.command_id is not None}
     described, waiting = by_command["describe-1"], by_command["describe-2"]
 
     assert (described.status, described.outputs) == ("ERROR", {"waiting": [], "waiting_count": 0})

@@ -273,9 +273,9 @@ def _rewritten_claims(path: Path, codec: Codec) -> Iterator[tuple[tuple[int, int
         assert isinstance(claim, StoreClaim)
         old = f"{claim.store}:{claim.mark}".encode()
         assert headers.count(old) == 1
-        told = StoreClaim(store=STORE_ID, mark=MARK, number=claim.number, location=LOCATION, host=HOST, at=claim.at)
+        reported = StoreClaim(store=STORE_ID, mark=MARK, number=claim.number, location=LOCATION, host=HOST, at=claim.at)
         # Of the same length, so that what stands before it holds.
         yield (
             (topic_id, partition, offset),
-            (codec.encode(told), headers.replace(old, f"{STORE_ID}:{MARK}".encode())),
+            (codec.encode(reported), headers.replace(old, f"{STORE_ID}:{MARK}".encode())),
         )

@@ -117,19 +117,19 @@ def write(generation: Path) -> None:
         folder = Path(made)
         (folder / "sqlite").mkdir()
         (folder / "mongodb").mkdir()
-        told = story_in_sqlite(programs, folder / "sqlite")
+        reported = story_in_sqlite(programs, folder / "sqlite")
         server = Server.start(folder / "server")
         try:
             with MongoClient[dict[str, Any]](server.url) as client:
                 again = story_in_mongodb(programs, folder / "mongodb", client["fixtures"])
         finally:
             server.stop()
-    if (told.log, told.answers) != (again.log, again.answers):
+    if (reported.log, reported.answers) != (again.log, again.answers):
         raise SystemExit("the records of the story depend on the store")
-    (generation / "store.sql").write_text(told.store, encoding="utf-8")
+    (generation / "store.sql").write_text(reported.store, encoding="utf-8")
     (generation / "documents.jsonl").write_text(again.store, encoding="utf-8")
-    (generation / "log.sql").write_text(told.log, encoding="utf-8")
-    (generation / "answers.jsonl").write_text(told.answers, encoding="utf-8")
+    (generation / "log.sql").write_text(reported.log, encoding="utf-8")
+    (generation / "answers.jsonl").write_text(reported.answers, encoding="utf-8")
 
 
 if __name__ == "__main__":

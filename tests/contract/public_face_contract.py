@@ -377,13 +377,13 @@ class PublicFaceContract(LeaseContract):
     def test_the_waiting_events_of_a_workflow_are_those_without_an_answer(self, store: WholeStore) -> None:
         asked = step_document("w:a")._replace(state=StepState.EVENT_TRANSMIT)
         waiting = asked._replace(event_state=EventState.CREATED, attempt=1)
-        told = waiting._replace(id="w:b", number=1, event_state=EventState.PROCESSING, attempt=2)
+        reported = waiting._replace(id="w:b", number=1, event_state=EventState.PROCESSING, attempt=2)
         held_back = asked._replace(id="w:c", number=2)
         cancelled = waiting._replace(id="w:d", number=3, event_state=EventState.CANCELED)
         answered = step_document("w:e", number=4)._replace(event_state=EventState.COMPLETED, attempt=1)
         record = OutboxRecord("control/0", "afl.events.shop.Pay", b"w:a", b"event")
         row = workflow_row("w", lane="control/0")
-        rows = change(row, told, waiting, held_back, cancelled, answered)
+        rows = change(row, reported, waiting, held_back, cancelled, answered)
         sequence = store.commit_batch(Batch(changes=[rows], outbox=[record]))
         start(store, "other", waiting._replace(id="other:a", workflow_id="other"))
 

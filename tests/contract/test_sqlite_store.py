@@ -217,13 +217,13 @@ def test_a_process_killed_in_the_middle_of_commits_leaves_each_whole_or_not_at_a
         [sys.executable, "-c", KILLED_PROCESS, str(path)], cwd=ROOT, stdout=subprocess.PIPE, text=True
     ) as process:
         assert process.stdout is not None
-        told = [int(process.stdout.readline()) for _ in range(commits)][-1]
+        reported = [int(process.stdout.readline()) for _ in range(commits)][-1]
         process.kill()
 
     store = SqliteStore(path)
 
     revision = store.revisions(["w"])["w"]
-    assert revision >= told
+    assert revision >= reported
     assert store.revisions(["v"]) == {"v": revision}
     for workflow_id in "vw":
         assert [step.revision for step in store.load_steps(workflow_id)] == [revision] * 100

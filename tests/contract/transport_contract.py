@@ -480,7 +480,7 @@ class TransportContract:
 
         def has_told() -> bool:
             view = reader.consumer.view()
-            return view.is_told and len(view.bounds) == 2 and not view.unfetched and not view.unanswered_s
+            return view.is_reported and len(view.bounds) == 2 and not view.unfetched and not view.unanswered_s
 
         pump_until(has_told, reader)
 

@@ -111,14 +111,14 @@ class EveryReader:
         milestones = self.client.milestones()
         workflow_id = f"good-{self.runs}"
         self.client.start("any.Thing", {"n": self.runs}, workflow_id=workflow_id)
-        told: list[str] = []
+        reported: list[str] = []
 
         def ended() -> bool:
             evaluator.loop.run_once(0.01)
             agent.run_once(0.01)
             audit.turn(0.01)
-            told.extend(m.kind for m in milestones.read(0.0) if m.workflow_id == workflow_id)
-            return "workflow.completed" in told and workflow_id.encode() in self.written.getvalue()
+            reported.extend(m.kind for m in milestones.read(0.0) if m.workflow_id == workflow_id)
+            return "workflow.completed" in reported and workflow_id.encode() in self.written.getvalue()
 
         eventually(ended, DEADLINE_S)
         milestones.close()

@@ -54,11 +54,11 @@ def assert_told(deployment: Deployment, file: Path) -> None:
     """Return the lines tell each event and each answer of the log."""
     events = [event for facet in FACETS for event in deployment.events(facet)]
     answers = [m for m in deployment.messages(deployment.topology.control()) if isinstance(m, StepContinue)]
-    told = [(line["event_id"], line["step"], line["payload"]) for line in lines(file, "event")]
-    assert ordered(told) == ordered((event.id, event.step_id, event.payload) for event in events)
+    reported = [(line["event_id"], line["step"], line["payload"]) for line in lines(file, "event")]
+    assert ordered(reported) == ordered((event.id, event.step_id, event.payload) for event in events)
     replied = [(line["event_id"], line["step"], line["result"]) for line in lines(file, "answer")]
     assert ordered(replied) == ordered((answer.event_id, answer.step_id, answer.result) for answer in answers)
-    assert len(told) == len(replied) == len({event.step_id for event in events})
+    assert len(reported) == len(replied) == len({event.step_id for event in events})
 
 
 def ordered(entries: Iterable[tuple[object, ...]]) -> list[str]:

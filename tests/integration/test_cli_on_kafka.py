@@ -250,7 +250,7 @@ def test_steps_are_answered_failed_and_cancelled_by_hand(command_line: KafkaComm
         for workflow_id in ("w1", "w2", "w3")
     }
 
-    told = [
+    reported = [
         run("continue", steps["w1"], "--result", '{"ok": true}'),
         # Where no store is, the evaluator judges.
         run("fail", steps["w2"], "--message", "no pen", AFL_EMBEDDED_DATA_DIR="elsewhere"),
@@ -259,8 +259,8 @@ def test_steps_are_answered_failed_and_cancelled_by_hand(command_line: KafkaComm
     unknown = run("continue", "w1:0a1b2c3d4e5f60718293a4b5", "--result", "{}")
     run("evaluator", "--until-idle")
 
-    assert [called.code for called in told] == [0, 0, 0], told
-    assert all("an evaluator applies it as soon as one runs" in called.err for called in told)
+    assert [called.code for called in reported] == [0, 0, 0], reported
+    assert all("an evaluator applies it as soon as one runs" in called.err for called in reported)
     assert unknown.code == 3
     statuses = {row["workflow_id"]: row["status"] for row in run("status", "--json").document}
     assert statuses == {"w1": "COMPLETED", "w2": "ERROR", "w3": "CANCELLED"}

@@ -54,7 +54,7 @@ def test_opening_a_store_changes_none_of_its_documents(
 def test_the_same_story_writes_the_same_documents(
     mongodb: MongoDBConfig, client: MongoClient[dict[str, Any]], tmp_path: Path
 ) -> None:
-    told = story_in_mongodb(GENERATION_1 / "programs", tmp_path, client[mongodb.database])
+    reported = story_in_mongodb(GENERATION_1 / "programs", tmp_path, client[mongodb.database])
 
-    assert differences(told.store, text_of("documents.jsonl")) == []
-    assert differences(told.log, text_of("log.sql")) == []
+    assert differences(reported.store, text_of("documents.jsonl")) == []
+    assert differences(reported.log, text_of("log.sql")) == []

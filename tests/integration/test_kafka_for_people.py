@@ -39,8 +39,8 @@ def test_a_broker_stays_between_up_and_down_and_says_its_address(tmp_path: Path)
 
         answered, _ = _run(*plan)
     finally:
-        ended, told = _run("-m", "tools.kafka", "down", *where)
+        ended, reported = _run("-m", "tools.kafka", "down", *where)
     gone, refusal = _run(*plan)
 
-    assert (answered, ended, gone) == (0, 0, 3), told
+    assert (answered, ended, gone) == (0, 0, 3), reported
     assert address in refusal

@@ -129,12 +129,14 @@ def test_the_collections_and_indexes_have_the_names_of_the_specs(store: MongoSto
 
 def test_the_page_about_stores_names_every_collection_and_index(store: MongoStore, database: MongoDBConfig) -> None:
     rows = re.findall(r"^\| (`\w+`(?:, `\w+`)*) \| [^|]+ \| ([^|]*) ?\|$", STORES_PAGE.read_text(), re.MULTILINE)
-    told = {name: set(re.findall(r"`(\w+)`", indexes)) for names, indexes in rows for name in names[1:-1].split("`, `")}
+    reported = {
+        name: set(re.findall(r"`(\w+)`", indexes)) for names, indexes in rows for name in names[1:-1].split("`, `")
+    }
 
     with MongoClient[dict[str, Any]](database.connection_string()) as client:
         found = client[database.database]
         made = {name: set(found[name].index_information()) - {"_id_"} for name in found.list_collection_names()}
-    assert told == {name: set[str]() for name in COLLECTION_OF.values()} | {"commit_parts": set()} | made
+    assert reported == {name: set[str]() for name in COLLECTION_OF.values()} | {"commit_parts": set()} | made
 
 
 def test_threads_that_commit_different_workflows_all_succeed(store: MongoStore) -> None:

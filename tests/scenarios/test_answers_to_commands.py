@@ -210,9 +210,9 @@ def test_a_run_is_described_by_what_it_waits_for(desk: Desk) -> None:
 
 @pytest.mark.parametrize(("status", "shown"), [(PAUSED, "WAITING"), (COMPLETED, COMPLETED), (None, "at work")])
 def test_how_a_run_stands_is_told_by_the_name_that_people_see(status: str | None, shown: str) -> None:
-    told = milestone("workflow.described", "c-1", status, outputs={"waiting": [], "waiting_count": 0})
+    reported = milestone("workflow.described", "c-1", status, outputs={"waiting": [], "waiting_count": 0})
 
-    assert described_lines(Invocation(), told) == [f"no event of it waits for an answer: it is {shown}"]
+    assert described_lines(Invocation(), reported) == [f"no event of it waits for an answer: it is {shown}"]
 
 
 def test_a_run_is_described_in_the_batch_that_starts_it(desk: Desk) -> None:
@@ -309,8 +309,8 @@ def test_an_end_before_a_retry_is_none() -> None:
     follower = RunFollower("wf-1", "c-1", is_drawn=False)
 
     taken = [
-        follower.take(told)
-        for told in (
+        follower.take(reported)
+        for reported in (
             milestone("workflow.error", error=FailureReason(type="E", message="")),
             milestone("workflow.retried", "c-0"),
             milestone("command.repeated", "c-1", "RUNNING"),
@@ -346,8 +346,11 @@ def test_a_start_that_answers_another_command_is_not_the_answer() -> None:
     follower = RunFollower("wf-1", "c-1", is_drawn=False)
 
     taken = [
-        follower.take(told)
-        for told in (milestone("workflow.started", "c-of-another"), milestone("workflow.completed", outputs={"n": 1}))
+        follower.take(reported)
+        for reported in (
+            milestone("workflow.started", "c-of-another"),
+            milestone("workflow.completed", outputs={"n": 1}),
+        )
     ]
 
     assert taken == [None, None]

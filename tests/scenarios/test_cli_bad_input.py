@@ -220,9 +220,9 @@ def test_a_result_with_a_misspelt_name_is_logged_by_the_agent(
 
     deployed("agent", "--handlers", handlers, "--until-idle")
 
-    (told,) = [record.getMessage() for record in caplog.records if record.name == "afl_stream.agent.answers"]
-    assert told.startswith("the result of the handler of net.Note fails step ")
-    assert "ResultMismatch: the result of net.Note lacks ok and has okay" in told
+    (reported,) = [record.getMessage() for record in caplog.records if record.name == "afl_stream.agent.answers"]
+    assert reported.startswith("the result of the handler of net.Note fails step ")
+    assert "ResultMismatch: the result of net.Note lacks ok and has okay" in reported
 
 
 def test_a_refused_command_is_told_where_the_evaluator_runs(
@@ -231,8 +231,8 @@ def test_a_refused_command_is_told_where_the_evaluator_runs(
     deployed("cancel", "w9")
     deployed("evaluator", "--until-idle")
 
-    told = [record.getMessage() for record in caplog.records if record.name == "afl_stream.evaluator.control_loop"]
-    assert told == ["CancelWorkflow of run w9 is refused: NothingToCancel: there is no workflow w9 to cancel"]
+    reported = [record.getMessage() for record in caplog.records if record.name == "afl_stream.evaluator.control_loop"]
+    assert reported == ["CancelWorkflow of run w9 is refused: NothingToCancel: there is no workflow w9 to cancel"]
 
 
 @pytest.mark.parametrize("words", [(), ("topics",), ("store",), ("handlers",)])
@@ -346,11 +346,11 @@ def test_a_run_whose_time_is_over_while_its_handler_is_at_work_says_that_it_is_h
     )
 
     assert called.code == 4
-    told = [line.strip() for line in called.err.splitlines()]
-    (ping,) = [number for number, line in enumerate(told) if line.startswith("net.Ping: an event waits")]
-    (note,) = [number for number, line in enumerate(told) if line.startswith("net.Note: an event waits")]
-    assert told[ping + 1].startswith("an agent answers: afl-stream agent ")
-    assert told[note + 1] == "its handler is here; one that is at work is waited for, up to 30 s"
+    reported = [line.strip() for line in called.err.splitlines()]
+    (ping,) = [number for number, line in enumerate(reported) if line.startswith("net.Ping: an event waits")]
+    (note,) = [number for number, line in enumerate(reported) if line.startswith("net.Note: an event waits")]
+    assert reported[ping + 1].startswith("an agent answers: afl-stream agent ")
+    assert reported[note + 1] == "its handler is here; one that is at work is waited for, up to 30 s"
 
 
 def test_a_start_of_a_run_that_is_there_says_what_became_of_that_one(waiting: CommandLine) -> None:

@@ -97,9 +97,9 @@ def test_the_audit_tells_who_did_what(failed: CommandLine) -> None:
 
     lines = failed("audit", "--from-beginning", "--until-idle").out.splitlines()
 
-    told = [line for line in lines if '"kind":"command"' in line]
-    assert any('"command":"RetryStep"' in line and '"reason":"paper is back"' in line for line in told)
-    assert any('"command":"ResetWorkflow"' in line and '"command_id":' in line for line in told)
+    reported = [line for line in lines if '"kind":"command"' in line]
+    assert any('"command":"RetryStep"' in line and '"reason":"paper is back"' in line for line in reported)
+    assert any('"command":"ResetWorkflow"' in line and '"command_id":' in line for line in reported)
     assert any('"milestone":"workflow.retried"' in line for line in lines)
 
 

@@ -136,16 +136,16 @@ def test_no_id_is_broken_at_80_columns_and_every_step_has_its_own(run: CommandLi
 def test_an_evaluator_that_ends_idle_names_the_facets_that_nobody_answers(run: CommandLine) -> None:
     run.deployed()("start", "Watch", "--input", 'hosts=["a", "b"]', "--id", "w1")
 
-    told = run("evaluator", "--until-idle")
+    reported = run("evaluator", "--until-idle")
     as_json = run("evaluator", "--until-idle", "--json").document
 
-    assert told.code == 0
+    assert reported.code == 0
     first, note = run.steps("w1", "net.Ping")[0], run.steps("w1", "net.Note")[0]
-    assert "net.Ping: 2 events wait for an answer, the oldest since 2" in told.err
-    assert f": step {first}, attempt 1" in told.err
-    assert "net.Note: an event waits for an answer, since 2" in told.err
-    assert "agent --handlers MODULE --facet net.Ping --until-idle" in told.err
-    assert f"""continue {note} --result '{{"ok": <Boolean>}}'""" in told.err
+    assert "net.Ping: 2 events wait for an answer, the oldest since 2" in reported.err
+    assert f": step {first}, attempt 1" in reported.err
+    assert "net.Note: an event waits for an answer, since 2" in reported.err
+    assert "agent --handlers MODULE --facet net.Ping --until-idle" in reported.err
+    assert f"""continue {note} --result '{{"ok": <Boolean>}}'""" in reported.err
     assert [(step["facet"], step["workflow_id"]) for step in as_json["waiting"]] == [
         ("net.Note", "w1"),
         ("net.Ping", "w1"),
@@ -163,11 +163,13 @@ def test_a_wait_that_times_out_says_what_it_waits_for(run: CommandLine) -> None:
     run.waiting()
     slow = run.file("slow.py", "import threading\nFACET = 'net.Note'\ndef handle(p):\n    threading.Event().wait(3)\n")
 
-    told = run("start", "Watch", "--input", "hosts=[]", "--id", "w1", "--wait", "--timeout", "1", "--handlers", slow)
+    reported = run(
+        "start", "Watch", "--input", "hosts=[]", "--id", "w1", "--wait", "--timeout", "1", "--handlers", slow
+    )
 
-    assert told.code == 4
-    assert "net.Note: an event waits for an answer, since" in told.err
-    assert run.steps("w1", "net.Note")[0] in told.err
+    assert reported.code == 4
+    assert "net.Note: an event waits for an answer, since" in reported.err
+    assert run.steps("w1", "net.Note")[0] in reported.err
 
 
 def test_a_long_wait_is_told_once_with_the_steps_that_no_agent_here_answers(tmp_path: Path) -> None:
@@ -179,7 +181,7 @@ def test_a_long_wait_is_told_once_with_the_steps_that_no_agent_here_answers(tmp_
             workflow W() => (x: Int) andThen { a = Slow() b = Nobody() yield W(x = a.x + b.x) }
         }"""
     )
-    told: list[tuple[str, ...]] = []
+    reported: list[tuple[str, ...]] = []
     handler = (
         "def handle(p):\n    import threading\n    threading.Event().wait(2)\n    return {'x': 1}\nFACET = 'n.Slow'\n"
     )
@@ -191,11 +193,11 @@ def test_a_long_wait_is_told_once_with_the_steps_that_no_agent_here_answers(tmp_
         ending = deployment.wait(
             workflow_id,
             long_wait_s=1.0,
-            on_long_wait=lambda: told.append(tuple(step.facet for step in deployment.unhandled(workflow_id))),
+            on_long_wait=lambda: reported.append(tuple(step.facet for step in deployment.unhandled(workflow_id))),
         )
         left = waiting_steps(deployment.store, workflow_id)
 
-    assert told == [("n.Nobody",)]
+    assert reported == [("n.Nobody",)]
     assert ending is not None
     assert [step.facet for step in ending.waiting] == [step.facet for step in left] == ["n.Nobody"]
 

@@ -40,8 +40,8 @@ def test_a_run_with_too_many_steps_ends_by_name_and_subscribers_learn_why(world:
     assert (row.status, row.runnable) == ("ERROR", False)
     assert row.error is not None
     assert row.error.type == "StepLimitReached"
-    told = [milestone for milestone in deployment.milestones("large") if milestone.kind == "workflow.error"]
-    assert [milestone.error.type for milestone in told if milestone.error is not None] == ["StepLimitReached"]
+    reported = [milestone for milestone in deployment.milestones("large") if milestone.kind == "workflow.error"]
+    assert [milestone.error.type for milestone in reported if milestone.error is not None] == ["StepLimitReached"]
 
 
 def test_a_payload_over_the_limit_fails_its_step_before_the_record_is_made(world: World) -> None:

@@ -275,8 +275,8 @@ def test_what_is_read_again_is_noted_while_which_runs_have_ended_cannot_be_learn
     caplog.clear()
     with caplog.at_level(logging.WARNING):
         dies_at_work(deployment)
-    told = "has no committed offsets for" if is_new else "reads afl.events.billing.Pay again"
-    assert (f"group afl.agent.billing.Pay {told}" in caplog.text) is not is_empty
+    text = "has no committed offsets for" if is_new else "reads afl.events.billing.Pay again"
+    assert (f"group afl.agent.billing.Pay {text}" in caplog.text) is not is_empty
     assert ("which runs have ended" in caplog.text) is not is_empty
 
     deployment.create_topics([PAY])

@@ -106,13 +106,13 @@ def test_an_empty_store_beside_the_deployments_own_is_refused_by_name_and_asks_n
     asked = deployment.records(deployment.topology.facet(ASK))
     empty = store_in(tmp_path / "two", deployment)
 
-    told = refusal(lambda: Rival(deployment, empty))
+    text = refusal(lambda: Rival(deployment, empty))
 
-    assert deployment.store.identity().id in told
-    assert f"at {deployment.store.location()}, last seen 2023-11-14 22:13:20 UTC" in told
-    assert empty.identity().id in told
-    assert str(tmp_path / "two" / "store.sqlite3") in told
-    assert "--new-store" in told
+    assert deployment.store.identity().id in text
+    assert f"at {deployment.store.location()}, last seen 2023-11-14 22:13:20 UTC" in text
+    assert empty.identity().id in text
+    assert str(tmp_path / "two" / "store.sqlite3") in text
+    assert "--new-store" in text
     assert empty.positions() == {}
     assert deployment.records(deployment.topology.facet(ASK)) == asked
 
@@ -132,10 +132,10 @@ def test_an_empty_store_is_refused_by_the_groups_offsets_where_no_claim_is_left(
     # What an older release has left: offsets, and no claim.
     deployment.recreate(deployment.topology.definitions())
 
-    told = refusal(lambda: Rival(deployment, MemoryStore(clock=deployment.clock)))
+    text = refusal(lambda: Rival(deployment, MemoryStore(clock=deployment.clock)))
 
-    assert "group afl.evaluator has committed offsets (afl.commands[" in told
-    assert "it is empty" in told
+    assert "group afl.evaluator has committed offsets (afl.commands[" in text
+    assert "it is empty" in text
     Rival(deployment, deployment.store).leave()
 
 
@@ -160,8 +160,8 @@ def test_new_store_takes_the_deployment_over_and_the_other_evaluator_ends(
 
     rival = Rival(deployment, other, new_store=True)
 
-    told = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
-    assert [line for line in told if "gets a new store" in line and "the 4 records" in line]
+    reported = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+    assert [line for line in reported if "gets a new store" in line and "the 4 records" in line]
     lost = refusal(deployment.settle)
     assert str(tmp_path / "two" / "store.sqlite3") in lost
     assert "claimed since" in lost
@@ -192,11 +192,11 @@ def test_a_copy_of_the_store_is_refused_once_its_original_has_worked_on(tmp_path
     desk = Desk(deployment)
     desk.finish()
 
-    told = refusal(lambda: Rival(deployment, copy))
+    text = refusal(lambda: Rival(deployment, copy))
 
-    assert "this is a copy of it, or an older state" in told
-    assert deployment.store.location() in told
-    assert copy.location() in told
+    assert "this is a copy of it, or an older state" in text
+    assert deployment.store.location() in text
+    assert copy.location() in text
 
 
 @pytest.mark.parametrize(

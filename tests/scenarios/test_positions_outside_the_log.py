@@ -224,10 +224,10 @@ def test_lost_records_are_gone_on_without_where_the_operator_says_so(
     if not running:
         desk.evaluator = deployment.evaluator()
     deployment.settle()
-    told = [record for record in caplog.records if record.levelno == logging.ERROR]
+    reported = [record for record in caplog.records if record.levelno == logging.ERROR]
     desk.finish()
 
-    assert [record.getMessage().count("records 1 to 2 are gone") for record in told] == [1]
+    assert [record.getMessage().count("records 1 to 2 are gone") for record in reported] == [1]
     assert desk.step(SECOND).returns == {"answer": "three"}
     assert deployment.workflow("wf-1").status == COMPLETED
 
@@ -248,13 +248,13 @@ def test_a_topic_made_again_is_read_from_its_beginning_where_the_operator_says_s
     if not running:
         desk.evaluator = deployment.evaluator()
     desk.finish()
-    told = [record for record in caplog.records if record.levelno == logging.ERROR]
+    reported = [record for record in caplog.records if record.levelno == logging.ERROR]
     deployment.remove(desk.evaluator, killed=False)
     desk.evaluator = deployment.evaluator()
     deployment.settle()
 
-    assert ["deleted and recreated" in record.getMessage() for record in told] == [True]
-    assert [record for record in caplog.records if record.levelno == logging.ERROR] == told, "it is told once"
+    assert ["deleted and recreated" in record.getMessage() for record in reported] == [True]
+    assert [record for record in caplog.records if record.levelno == logging.ERROR] == reported, "it is told once"
     assert deployment.workflow("wf-1").status == COMPLETED
     assert earlier not in deployment.store.positions()
     assert deployment.store.positions()[position_of(deployment, control)] == len(deployment.records(control))
@@ -301,9 +301,9 @@ def test_a_store_of_another_cluster_is_refused_before_anything_is_read(desk: Des
         deployment.evaluator()
 
     assert (caught.value.expected, caught.value.found) == ("another", deployment.broker.cluster_id)
-    told = str(caught.value)
-    assert "belongs to the embedded log another, and this is the embedded log " in told
-    assert told.index("log and store belong together") < told.index("lost_records")
+    text = str(caught.value)
+    assert "belongs to the embedded log another, and this is the embedded log " in text
+    assert text.index("log and store belong together") < text.index("lost_records")
     assert deployment.store.positions() == positions
 
 
@@ -315,10 +315,10 @@ def test_the_store_of_a_cluster_is_told_as_that_where_the_embedded_log_is_at_han
     with pytest.raises(WrongCluster) as caught:
         deployment.evaluator()
 
-    told = str(caught.value)
-    assert f"belongs to cluster another, and this is the embedded log {deployment.broker.cluster_id}" in told
-    assert "The embedded log needs a store of its own" in told
-    assert told.index("AFL_KAFKA_BOOTSTRAP") < told.index("lost_records")
+    text = str(caught.value)
+    assert f"belongs to cluster another, and this is the embedded log {deployment.broker.cluster_id}" in text
+    assert "The embedded log needs a store of its own" in text
+    assert text.index("AFL_KAFKA_BOOTSTRAP") < text.index("lost_records")
 
 
 def test_a_store_of_another_cluster_is_gone_on_with_where_the_operator_says_so(
@@ -333,9 +333,9 @@ def test_a_store_of_another_cluster_is_gone_on_with_where_the_operator_says_so(
     deployment.settle()
     desk.finish()
 
-    told = [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR]
-    assert len(told) == 2, "control and commands"
-    assert all("cluster another" in message for message in told)
+    reported = [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR]
+    assert len(reported) == 2, "control and commands"
+    assert all("cluster another" in message for message in reported)
     assert deployment.workflow("wf-1").status == COMPLETED
     assert elsewhere.items() <= deployment.store.positions().items()
 

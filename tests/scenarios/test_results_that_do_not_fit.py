@@ -92,8 +92,8 @@ def test_a_missing_return_is_left_to_the_evaluator_which_says_the_same(deploymen
 
 def test_a_return_that_another_process_has_told_is_not_missing(deployment: Deployment) -> None:
     def handle(payload: dict[str, object], context: HandlerContext) -> dict[str, object]:
-        told = {"step_id": context.step_id, "partial": {"price": 3.0}}
-        deployment.put(deployment.topology.control(), json.dumps(told).encode())
+        reported = {"step_id": context.step_id, "partial": {"price": 3.0}}
+        deployment.put(deployment.topology.control(), json.dumps(reported).encode())
         return {"note": "of the agent"}
 
     work(deployment, "shop.Price", handle)

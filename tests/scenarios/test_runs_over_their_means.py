@@ -148,8 +148,8 @@ def test_inputs_over_the_limit_reject_the_start_by_name() -> None:
     deployment.client.start("n.Asks", {"v": ["x" * 400] * 3}, workflow_id="large")
     deployment.settle()
 
-    (told,) = deployment.milestones("large")
-    assert (told.kind, told.error and told.error.type) == ("workflow.rejected", "ValueTooLarge")
+    (reported,) = deployment.milestones("large")
+    assert (reported.kind, reported.error and reported.error.type) == ("workflow.rejected", "ValueTooLarge")
 
 
 # --- cancellations -------------------------------------------------------------------------------------------------

@@ -246,10 +246,10 @@ def test_a_workflow_that_can_come_to_a_script_is_not_started_where_scripts_are_n
     said = b" ".join(headers_of(letter).values()).decode()
     assert "press.Catalogue has a script" in said
     assert "--allow-scripts" in said
-    (told,) = deployment.milestones("wf-1")
-    assert told.kind == "workflow.rejected"
-    assert told.error is not None
-    assert told.error.type == "ScriptsNotAllowed"
+    (reported,) = deployment.milestones("wf-1")
+    assert reported.kind == "workflow.rejected"
+    assert reported.error is not None
+    assert reported.error.type == "ScriptsNotAllowed"
 
 
 def test_a_script_that_an_evaluator_without_permission_comes_to_fails_its_step_by_name(world: World) -> None:

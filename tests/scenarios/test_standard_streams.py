@@ -153,8 +153,8 @@ def test_what_handlers_print_in_any_way_is_no_part_of_the_json(deployed: Path) -
     found = called(deployed, ["afl-stream", *words, "--data-dir", "printing"])
 
     assert (found.code, found.document["outputs"]) == (0, {"price": 1.5})
-    for told in ("is loaded", "printed", "through the first stream", "by descriptor", "by a child", "at the end"):
-        assert told in found.err
+    for reported in ("is loaded", "printed", "through the first stream", "by descriptor", "by a child", "at the end"):
+        assert reported in found.err
 
 
 def test_without_json_handlers_print_to_standard_output(deployed: Path) -> None:
@@ -187,10 +187,10 @@ def test_output_that_does_not_fit_the_disk_is_told(deployed: Path, words: list[s
 def test_a_runner_says_what_is_wrong_and_minds_no_closed_stream(tmp_path: Path) -> None:
     words = [sys.executable, "-m", "afl.runtime.runner"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    told = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, timeout=120, check=False)
+    reported = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, timeout=120, check=False)
     closed = subprocess.run(
         ["/bin/sh", "-c", '"$@" >&- 2>&-', "sh", *words], cwd=tmp_path, env=environment, timeout=120, check=False
     )
 
-    assert told.stderr
-    assert closed.returncode == told.returncode
+    assert reported.stderr
+    assert closed.returncode == reported.returncode

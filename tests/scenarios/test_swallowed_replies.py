@@ -169,8 +169,8 @@ def test_swallowed_fetches_are_told_once_make_it_unready_and_end_it(
 
     assert "without a reply to a fetch" in said
     assert "gave up after 5 s" in said
-    (told,) = [text for text in told_of(caplog) if "waiting for it, up to 5 s" in text]
-    assert "without a reply to a fetch" in told
+    (reported,) = [text for text in told_of(caplog) if "waiting for it, up to 5 s" in text]
+    assert "without a reply to a fetch" in reported
     assert any("without a reply to a fetch" in reason for reason in bench.service.health().reasons)
 
 

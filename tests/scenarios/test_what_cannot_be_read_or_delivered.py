@@ -244,10 +244,10 @@ def test_a_run_whose_first_steps_are_nested_too_deep_fails_and_is_told_to_whoeve
     deployment.client.start("deep.Deepen", {"n": 1}, workflow_id="deep")
     deployment.settle()
 
-    told = deployment.milestones("deep")[-1]
-    assert told.kind == "workflow.error"
-    assert told.error is not None
-    assert told.error.type == "ValueTooDeep"
+    reported = deployment.milestones("deep")[-1]
+    assert reported.kind == "workflow.error"
+    assert reported.error is not None
+    assert reported.error.type == "ValueTooDeep"
     assert deployment.workflow("deep").status == ERROR
     assert deployment.dead_letters(deployment.topology.commands()) == []
     deployment.crash()

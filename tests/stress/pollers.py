@@ -156,16 +156,16 @@ def _serve(pipe: Connection) -> None:
     evaluator: Evaluator | None = None
     while True:
         try:
-            told = pipe.recv()
+            reported = pipe.recv()
         except EOFError:
             return
-        if isinstance(told, StoreAddress):
+        if isinstance(reported, StoreAddress):
             if store is not None:
                 store.close()
-            store = open_store(told)
+            store = open_store(reported)
             evaluator = Evaluator(store)
             pipe.send("open")
-        elif told == "start":
+        elif reported == "start":
             assert store is not None
             assert evaluator is not None
             poller = TrialPoller(store, evaluator)

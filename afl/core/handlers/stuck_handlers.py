@@ -10,9 +10,9 @@ class HandlersStuck(Exception):
     """More handlers are stuck than allowed: the process ends, and must be restarted without them."""
 
     def __init__(self, facets: Counter[str], most: int) -> None:
-        told = ", ".join(f"{facet} ({count})" for facet, count in facets.most_common())
+        text = ", ".join(f"{facet} ({count})" for facet, count in facets.most_common())
         super().__init__(
-            f"{facets.total()} handlers still run after their time was up, and max_stuck_handlers is {most}: {told}; "
+            f"{facets.total()} handlers still run after their time was up, and max_stuck_handlers is {most}: {text}; "
             "only the end of the process ends them"
         )
         self.facets = facets

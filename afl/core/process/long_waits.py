@@ -18,21 +18,21 @@ _LOOK_INTERVAL_S: Final = 0.5
 
 
 class _Wait:
-    __slots__ = ("began_s", "detail", "is_quiet", "is_told", "what")
+    __slots__ = ("began_s", "detail", "is_quiet", "is_reported", "what")
 
     def __init__(self, what: str, detail: Callable[[], str], is_quiet: bool) -> None:
         self.what = what
         self.detail = detail
         self.began_s = time.monotonic()
         self.is_quiet = is_quiet
-        self.is_told = False
+        self.is_reported = False
 
 
 class Waits:
     """The waits of a process. Any thread may use it; its own thread reports those that last."""
 
-    def __init__(self, told_after_s: float = TOLD_AFTER_S, tell: Callable[[str], None] | None = None) -> None:
-        self._told_after_s = told_after_s
+    def __init__(self, reported_after_s: float = TOLD_AFTER_S, tell: Callable[[str], None] | None = None) -> None:
+        self._reported_after_s = reported_after_s
         self._tell = tell or (lambda text: _log.warning("%s", text))
         self._waits: dict[int, _Wait] = {}
         self._lock = threading.Lock()
@@ -60,7 +60,7 @@ class Waits:
             raise
         finally:
             self._waits.pop(number, None)
-            if wait.is_told:
+            if wait.is_reported:
                 self._tell(end.format(wait.what, _age_s(wait)))
 
     def now(self) -> list[str]:
@@ -76,8 +76,8 @@ class Waits:
     def _look(self) -> None:
         while True:
             for wait in tuple(self._waits.values()):
-                if not wait.is_told and not wait.is_quiet and _age_s(wait) >= self._told_after_s:
-                    wait.is_told = True
+                if not wait.is_reported and not wait.is_quiet and _age_s(wait) >= self._reported_after_s:
+                    wait.is_reported = True
                     self._tell(f"waiting for {_said(wait)}, for {_age_s(wait):.0f} s by now")
             time.sleep(_LOOK_INTERVAL_S)
 

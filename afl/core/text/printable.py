@@ -53,8 +53,8 @@ def bounded(text: str, max_chars: int) -> str:
     kept = text[:max_chars].encode("utf-8", "backslashreplace").decode()
     if len(text) <= max_chars and len(kept) <= max_chars:
         return kept
-    told = f"... ({len(text)} characters)"
-    return f"{kept[: max(0, max_chars - len(told))]}{told}"
+    message = f"... ({len(text)} characters)"
+    return f"{kept[: max(0, max_chars - len(message))]}{message}"
 
 
 def _escape(char: str) -> str:

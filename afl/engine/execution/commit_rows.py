@@ -18,8 +18,8 @@ def add_rows(execution: Execution, batch: Batch) -> None:
     expected = execution.revision
     if not expected:
         keep_program(execution.plan.program, batch)
-    if execution.is_ended and not execution.end_was_told:
-        execution.end_was_told = True
+    if execution.is_ended and not execution.end_was_reported:
+        execution.end_was_reported = True
         if execution.trace is not None:
             execution.trace.ended(execution)
         execution.dispatch.ended(execution, execution.effects)

@@ -77,7 +77,7 @@ def restore(
         execution.count = row.steps
         execution.find_by_place()
     for step in execution.steps.values():
-        if step.told:
+        if step.reported:
             _count_down_ended(step)
     if not execution.is_ended:
         for step in list(execution.steps.values()):
@@ -104,7 +104,7 @@ def apply_row(execution: Execution, row: WorkflowRow) -> None:
     # New stamps must not be older, whatever the clock says: another process may write the run now.
     execution.now_ms = row.updated_at_ms
     execution.cancelled = row.status == CANCELLED
-    execution.is_ended = execution.end_was_told = row.status in ENDED_STATUSES
+    execution.is_ended = execution.end_was_reported = row.status in ENDED_STATUSES
 
 
 def _add(execution: Execution, document: StepDocument, statements: dict[int, dict[str, StatementPlan]]) -> None:
@@ -120,8 +120,8 @@ def _add(execution: Execution, document: StepDocument, statements: dict[int, dic
     step.foreach_index, step.foreach_value = document.foreach_index, document.foreach_value
     step.size = execution.bounds.count(document.params, document.returns, document.foreach_value)
     step.deadline_ms = document.deadline_ms
-    step.told = step.is_terminal
-    if step.told:
+    step.reported = step.is_terminal
+    if step.reported:
         step.error = document.error
     elif step.state in _CATCHING:
         step.caught = document.error

@@ -64,5 +64,5 @@ def _mismatch(
 ) -> str | None:
     required = (step.statement or facet).required_returns
     # A value that a script has set is that of a return without another source.
-    told = step.returns if facet.pre_script is None else {**step.params, **step.returns}
-    return check_result(facet, execution.plan.schemas, result, required, told, is_partial)
+    reported = step.returns if facet.pre_script is None else {**step.params, **step.returns}
+    return check_result(facet, execution.plan.schemas, result, required, reported, is_partial)

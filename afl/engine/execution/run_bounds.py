@@ -194,18 +194,18 @@ class RunBounds:
             self.notice_at = near
         if self.state_bytes > self._state_notice_at:
             self._state_notice_at = most = self._limits.max_state_bytes
-            told = f"has steps whose values take {self.state_bytes} bytes"
-            self._warn(execution, "max_state_bytes", told, most, "and ends when they take more")
+            text = f"has steps whose values take {self.state_bytes} bytes"
+            self._warn(execution, "max_state_bytes", text, most, "and ends when they take more")
         if self._large:
             self._value_notice_at = most = self._limits.max_value_bytes
-            told = f"has a value of {self._large} bytes"
+            text = f"has a value of {self._large} bytes"
             self._large = 0
-            self._warn(execution, "max_value_bytes", told, most, "and a larger one fails")
+            self._warn(execution, "max_value_bytes", text, most, "and a larger one fails")
 
     def warn_of_steps(self, execution: Execution) -> None:
         """Warn that the run has used most of its steps."""
-        told = f"has {execution.count} steps"
-        self._warn(execution, "max_steps", told, self.max_steps, "and ends when it makes more")
+        text = f"has {execution.count} steps"
+        self._warn(execution, "max_steps", text, self.max_steps, "and ends when it makes more")
 
     def check_room(self, execution: Execution) -> None:
         """Raise StepLimitReached when no further step can be made."""
@@ -249,13 +249,13 @@ class RunBounds:
         limit = self._limits.max_payload_bytes
         found = check_payload(what, values, limit)
         if found:
-            told = f"has {what}, which takes {found} bytes"
-            self._warn(execution, "max_payload_bytes", told, limit, "and a larger one fails")
+            text = f"has {what}, which takes {found} bytes"
+            self._warn(execution, "max_payload_bytes", text, limit, "and a larger one fails")
 
     def warn_of_iterations(self, execution: Execution, iterations: int, limit: int) -> None:
         """Warn that a call has used most of its iterations."""
-        told = f"has taken {iterations} iterations in one call"
-        self._warn(execution, "max_iterations", told, limit, "where the call ends with TIMEOUT")
+        text = f"has taken {iterations} iterations in one call"
+        self._warn(execution, "max_iterations", text, limit, "where the call ends with TIMEOUT")
 
     def check_outputs(self, execution: Execution) -> None:
         """Raise ValueTooDeep for outputs that are too deep to be copied or stored."""

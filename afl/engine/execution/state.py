@@ -29,7 +29,7 @@ class ExecutionState:
         "dirty",
         "dispatch",
         "documents",
-        "end_was_told",
+        "end_was_reported",
         "ended",
         "ended_at_ms",
         "entries_until",
@@ -79,7 +79,7 @@ class ExecutionState:
         #: True when the root has completed or failed, or the run was cancelled.
         self.is_ended = False
         #: True when subscribers have been told that the workflow has ended.
-        self.end_was_told = False
+        self.end_was_reported = False
         #: Steps by id, except those that bound their attributes and were complete at once: they never change, and only
         #: their stored rows are left (their block's frame has them).
         self.steps: dict[str, StepRecord] = {}

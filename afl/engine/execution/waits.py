@@ -29,7 +29,7 @@ def wait_for(block: StepRecord, frame: Frame, wait: OuterWait, statement: int | 
     outer, index = awaited_frame(frame, wait), wait.index
     step = outer.env[index]
     # A bound step is put into the frame when its end is announced, so one that is in the frame has been announced.
-    if step is not None and step.told:
+    if step is not None and step.reported:
         if step.error is not None:
             raise InnerFailure(step.error)
         return False
@@ -58,7 +58,7 @@ def notify_waiters(execution: Execution) -> None:
     ended, execution.ended = execution.ended, []
     something_failed = False
     for step in ended:
-        step.told = True
+        step.reported = True
         if step.error is not None:
             something_failed = True
         if step.statement is not None:

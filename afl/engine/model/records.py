@@ -57,12 +57,12 @@ class StepRecord:
         "params",
         "plan",
         "queued",
+        "reported",
         "returns",
         "revision",
         "size",
         "state",
         "statement",
-        "told",
     )
 
     def __init__(self, step_id: str, number: int, object_type: str, created_at_ms: int = 0) -> None:
@@ -112,7 +112,7 @@ class StepRecord:
         self.queued = False
         self.dirty = True
         #: Whether its end was announced to waiting steps: until then they do not see it.
-        self.told = False
+        self.reported = False
 
     @property
     def is_terminal(self) -> bool:

@@ -102,7 +102,7 @@ class BoundStep:
 
     #: For code that reads any step of a frame.
     error: ClassVar[ErrorRecord | None] = None
-    told: ClassVar[bool] = True
+    reported: ClassVar[bool] = True
 
     def __init__(
         self,

@@ -110,10 +110,10 @@ class RunRows:
     def caught_for(self, document: StepDocument) -> ErrorRecord:
         """Return the error that the catch of a step handles, as the catch's block has kept it."""
         catch = self.catch_of(document)
-        told: Mapping[str, Value] = {} if catch is None else catch.params
+        caught: Mapping[str, Value] = {} if catch is None else catch.params
         return ErrorRecord(
-            type=str(told.get("error_type", "")),
-            message=str(told.get("error", "")),
+            type=str(caught.get("error_type", "")),
+            message=str(caught.get("error", "")),
             step_id=document.id,
             path=self.step_path(document),
             facet=document.facet_name,

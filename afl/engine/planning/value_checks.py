@@ -75,7 +75,7 @@ def check_result(
     schemas: Mapping[str, FacetPlan],
     result: Mapping[str, Value],
     required: tuple[str, ...] = (),
-    told: Collection[str] = (),
+    reported: Collection[str] = (),
     is_partial: bool = False,
 ) -> str | None:
     """Return why an agent's result does not fit the facet's returns; None when it fits. Its values are plain.
@@ -102,5 +102,5 @@ def check_result(
     if is_partial or not declared or not (names_differ or problem):
         return problem
     optional = tuple(name for name in declared if name not in required)
-    names = DeclaredReturns(required, optional).mismatch(facet.name, result, told)
+    names = DeclaredReturns(required, optional).mismatch(facet.name, result, reported)
     return "; ".join(each for each in (problem, names) if each is not None) or None

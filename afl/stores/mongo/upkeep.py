@@ -106,13 +106,13 @@ class MongoUpkeep(PublicUpkeep):
         for name in sorted({WORKFLOWS, STEPS, OUTBOX, POSITIONS, PARKED, PROGRAMS, *COLLECTION_OF.values()}):
             try:
                 with self._mongo.speaking():
-                    told = self._mongo.validate(name)
+                    reported = self._mongo.validate(name)
             except StoreCorrupt as error:
                 problems.append(f"collection {name}: {printable(error.reason)}")
             except StoreUnavailable as error:
                 left_out.append(f"collection {name}: {printable(error.reason)}")
             else:
-                problems += [f"collection {name}: {printable(text)}" for text in told]
+                problems += [f"collection {name}: {printable(text)}" for text in reported]
         return OwnCheck(problems=tuple(problems), left_out=tuple(left_out))
 
     def orphans(self, *, limit: int = 1_000) -> list[str]:

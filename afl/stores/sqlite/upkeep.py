@@ -97,8 +97,8 @@ class SqliteUpkeep(PublicUpkeep):
             rows = self._file.rows(f"PRAGMA integrity_check({_MOST_PROBLEMS})")
         except StoreCorrupt as error:
             return OwnCheck(problems=(error.reason,))
-        told = (printable(line) for row in rows for line in str(row[0]).splitlines())
-        return OwnCheck(problems=tuple(line for line in told if line != "ok" and not line.startswith("*** in ")))
+        reported = (printable(line) for row in rows for line in str(row[0]).splitlines())
+        return OwnCheck(problems=tuple(line for line in reported if line != "ok" and not line.startswith("*** in ")))
 
     def orphans(self, *, limit: int = 1_000) -> list[str]:
         """Return the ids of workflows that have steps and no row."""

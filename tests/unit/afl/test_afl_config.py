@@ -181,9 +181,9 @@ def test_a_misspelt_variable_is_told_with_the_right_one_and_without_its_value(
 
     assert main(["check", str(tmp_path / "a.afl")]) == 0
 
-    told = capsys.readouterr().err
-    assert f"warning: environment {written}: no such variable; did you mean {meant}?" in told
-    assert "s3cret" not in told
+    reported = capsys.readouterr().err
+    assert f"warning: environment {written}: no such variable; did you mean {meant}?" in reported
+    assert "s3cret" not in reported
 
 
 def test_the_variables_of_others_are_not_taken_for_misspelt_ones() -> None:

@@ -84,8 +84,8 @@ def test_a_failure_names_the_step_and_ends_with_1(pay: str, tmp_path: Path, caps
     assert main(["run", pay, "-i", "amount=2", "--answers", given]) == 1
     out, err = capsys.readouterr()
     assert out == ""
-    told, line, carets = err.splitlines()
-    assert told == f"Error: pay.Pay.second (pay.Charge, {pay}:8:9) failed: CardRefused: no money"
+    reported, line, carets = err.splitlines()
+    assert reported == f"Error: pay.Pay.second (pay.Charge, {pay}:8:9) failed: CardRefused: no money"
     assert line.lstrip().startswith("8 |         second = Charge(")
     assert carets.partition("|")[2] == " " * 9 + "^" * len("second")
 

@@ -45,9 +45,9 @@ def test_no_command_takes_a_program_that_leaves_something_open(
 
     assert main([command, file]) == exit_code
 
-    told = capsys.readouterr()
-    assert f"error[{code}]" in told.err
-    assert told.out == ""
+    reported = capsys.readouterr()
+    assert f"error[{code}]" in reported.err
+    assert reported.out == ""
 
 
 @pytest.mark.parametrize("code", OPEN)
@@ -81,8 +81,8 @@ def test_a_library_beside_a_program_keeps_what_it_left_open(
     program = write("program.afl", "namespace app { use lib workflow W() andThen { x = Fine() } }")
 
     assert main(["check", program, *how, library]) == 0
-    told = "library.afl:1:44: warning[REF_UNKNOWN_FACET]: Unknown facet 'Nowhere'" in capsys.readouterr().err
-    assert told is (how == [])
+    reported = "library.afl:1:44: warning[REF_UNKNOWN_FACET]: Unknown facet 'Nowhere'" in capsys.readouterr().err
+    assert reported is (how == [])
     assert main(["check", "--strict", program, library]) == 1
 
 
@@ -95,9 +95,9 @@ def test_each_of_the_files_that_declare_a_workflow_is_a_program(
     ]
 
     assert main(["check", *files]) == 1
-    told = capsys.readouterr().err
+    reported = capsys.readouterr().err
     for name, severity in (("first", "error"), ("second", "warning"), ("third", "error")):
-        assert any(f"{name}.afl" in line and f"{severity}[REF_UNKNOWN_FACET]" in line for line in told.splitlines())
+        assert any(f"{name}.afl" in line and f"{severity}[REF_UNKNOWN_FACET]" in line for line in reported.splitlines())
 
 
 def test_a_workflow_of_a_library_makes_no_program_of_it(write: Callable[[str, str], str]) -> None:

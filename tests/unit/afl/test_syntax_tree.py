@@ -81,9 +81,9 @@ def test_every_parsed_node_has_an_id_of_its_own_that_stays() -> None:
 def test_threads_that_ask_at_once_are_told_one_id() -> None:
     nodes = nodes_of(parse(_SOURCE * 20))
     with ThreadPoolExecutor(4) as threads:
-        told = list(threads.map(lambda _: [node.node_id for node in nodes], range(4)))
+        reported = list(threads.map(lambda _: [node.node_id for node in nodes], range(4)))
 
-    assert told == [told[0]] * 4
+    assert reported == [reported[0]] * 4
 
 
 def test_ids_that_were_drawn_are_never_emitted_and_given_ones_are() -> None:

@@ -35,7 +35,7 @@ def test_missing_and_unknown_names_are_both_told_and_what_would_be_right() -> No
 
 
 def test_what_was_told_before_is_not_missing() -> None:
-    assert PRICE.mismatch("shop.Price", {"price": 1}, told={"currency"}) is None
+    assert PRICE.mismatch("shop.Price", {"price": 1}, reported={"currency"}) is None
 
 
 @pytest.mark.parametrize(

@@ -81,17 +81,17 @@ def test_a_text_that_ends_the_process_is_told_as_such() -> None:
 
 def test_a_traceback_says_where_whatever_the_exception_does() -> None:
     for error in (ValueError("x"), Leaving(), Noted("x"), ExceptionGroup("both", [Leaving(), Noted("y")])):
-        told = exception_traceback(_raised(error))
-        assert "in _raised" in told
-        assert type(error).__name__ in told
+        text = exception_traceback(_raised(error))
+        assert "in _raised" in text
+        assert type(error).__name__ in text
 
 
 def test_a_traceback_has_a_bound_and_both_of_its_ends() -> None:
-    told = exception_traceback(_raised(ValueError("x" * 1_000_000 + "the end")))
+    text = exception_traceback(_raised(ValueError("x" * 1_000_000 + "the end")))
 
-    assert len(told) < MAX_TRACEBACK_CHARS + 100
-    assert told.startswith("Traceback")
-    assert told.endswith("the end")
+    assert len(text) < MAX_TRACEBACK_CHARS + 100
+    assert text.startswith("Traceback")
+    assert text.endswith("the end")
 
 
 @pytest.mark.parametrize("padding", ["", "x" * (MAX_EXCEPTION_CHARS - 30) + " "])

@@ -123,41 +123,41 @@ def test_a_drain_that_takes_longer_than_it_may_is_given_up_and_says_what_it_wait
 
 
 def test_a_wait_that_lasts_is_told_of_once_and_so_is_its_end() -> None:
-    told: list[str] = []
-    waits = Waits(told_after_s=0.05, tell=told.append)
+    reported: list[str] = []
+    waits = Waits(reported_after_s=0.05, tell=reported.append)
     with waits.on("the store x", lambda: ", locked"):
-        eventually(lambda: bool(told), 60)
+        eventually(lambda: bool(reported), 60)
         assert "the store x" in waits.now()[0]
 
     assert waits.now() == []
-    begins, ends = told
+    begins, ends = reported
     assert begins.startswith("waiting for the store x, locked, for ")
     assert ends.startswith("no longer waiting for the store x: ")
 
 
 def test_the_end_of_a_wait_that_was_in_vain_says_so() -> None:
-    told: list[str] = []
-    waits = Waits(told_after_s=0.05, tell=told.append)
+    reported: list[str] = []
+    waits = Waits(reported_after_s=0.05, tell=reported.append)
 
     def wait_in_vain() -> None:
         with waits.on("the store x"):
-            eventually(lambda: bool(told), 60)
+            eventually(lambda: bool(reported), 60)
             raise TimeoutError
 
     with pytest.raises(TimeoutError):
         wait_in_vain()
 
-    assert told[1].startswith("waiting for the store x failed after ")
+    assert reported[1].startswith("waiting for the store x failed after ")
 
 
 def test_a_quiet_wait_is_told_of_by_its_caller_alone() -> None:
-    told: list[str] = []
-    waits = Waits(told_after_s=0.0, tell=told.append)
+    reported: list[str] = []
+    waits = Waits(reported_after_s=0.0, tell=reported.append)
     loud_one_is_told = threading.Event()
 
     def wait_beside_it() -> None:
         with waits.on("the store"):
-            eventually(lambda: bool(told), 60)
+            eventually(lambda: bool(reported), 60)
         loud_one_is_told.set()
 
     with waits.on("a broker", is_quiet=True), waits.on("its answer"):
@@ -165,17 +165,17 @@ def test_a_quiet_wait_is_told_of_by_its_caller_alone() -> None:
         assert loud_one_is_told.wait(60)
         assert "a broker" in waits.now()[0]
 
-    assert len(told) == 2
-    assert all("the store" in line for line in told)
+    assert len(reported) == 2
+    assert all("the store" in line for line in reported)
 
 
 def test_a_short_wait_is_no_news() -> None:
-    told: list[str] = []
-    waits = Waits(told_after_s=600, tell=told.append)
+    reported: list[str] = []
+    waits = Waits(reported_after_s=600, tell=reported.append)
     with waits.on("outer"), waits.on("inner"):
         assert waits.now() == ["outer (for 0 s)"]
 
-    assert told == []
+    assert reported == []
 
 
 # --- who has a file ---------------------------------------------------------------------------------------------

@@ -237,8 +237,8 @@ def test_unreadable_records_are_dead_lettered_and_answered_only_where_their_head
     assert third.value == b"\x00\x00"
     assert dict(third.headers)["trace"] == b"1"
     assert dict(third.headers)["afl_dlq_topic"] == TOPIC.encode()
-    told = {a.step_id: (a.event_id, a.attempt) for a in deployment.answers() if isinstance(a, StepFailed)}
-    assert told == {"wf-3:3": ("wf-3:3#4", 4)}
+    reported = {a.step_id: (a.event_id, a.attempt) for a in deployment.answers() if isinstance(a, StepFailed)}
+    assert reported == {"wf-3:3": ("wf-3:3#4", 4)}
     assert committed_offset(deployment) == 6
 
 

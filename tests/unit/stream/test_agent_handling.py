@@ -146,8 +146,8 @@ def test_a_result_that_fails_its_step_is_logged_for_the_author_of_the_handler(
     handled(deployment, lambda payload: value)
 
     error_type, message = failure(deployment)
-    (told,) = [record.getMessage() for record in caplog.records]
-    assert told == f"the result of the handler of {PAY} fails step wf-1:1: {error_type}: {message}"
+    (reported,) = [record.getMessage() for record in caplog.records]
+    assert reported == f"the result of the handler of {PAY} fails step wf-1:1: {error_type}: {message}"
 
 
 def test_a_result_as_deep_as_values_may_be_is_taken() -> None:

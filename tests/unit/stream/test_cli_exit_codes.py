@@ -114,10 +114,10 @@ def test_every_command_has_help_with_an_example_of_itself_and_the_common_options
 ) -> None:
     assert main([*name.split(), "--help"]) == 0
 
-    told = capsys.readouterr().out
-    assert f"afl-stream {name}" in told.partition("Examples:")[2]
+    reported = capsys.readouterr().out
+    assert f"afl-stream {name}" in reported.partition("Examples:")[2]
     for option in ("--config", "--prefix", "--data-dir", "--json", "--verbose"):
-        assert option in told
+        assert option in reported
     assert all(parameter.help for parameter in command.params if isinstance(parameter, click.Option))
 
 

@@ -316,12 +316,12 @@ def test_others_start_beside_one_that_has_run_secluded_for_long() -> None:
 
 
 def test_a_free_slot_is_told() -> None:
-    bench, told = Bench(slots=1), Event()
-    bench.pool.on_free(told.set)
+    bench, reported = Bench(slots=1), Event()
+    bench.pool.on_free(reported.set)
 
     bench.start(lambda payload: None)
 
-    assert told.wait(10)
+    assert reported.wait(10)
     bench.pool.close()
 
 

@@ -175,10 +175,10 @@ def test_a_topic_with_another_id_is_told_once(clock: Clock) -> None:
 
     before = rounds(ids, clock, {"a", "b"})
     broker.ids["a"] = "2"
-    told = [rounds(ids, clock, {"a", "b"}) for _ in range(3)]
+    reported = [rounds(ids, clock, {"a", "b"}) for _ in range(3)]
 
     assert before == set()
-    assert told == [{"a"}, set(), set()]
+    assert reported == [{"a"}, set(), set()]
 
 
 def test_a_topic_that_is_gone_is_told_and_again_when_it_comes_back_as_another(clock: Clock) -> None:

@@ -23,9 +23,11 @@ def part(settings: Settings, *names: str) -> Settings:
 
 
 def test_a_producer_neither_loses_nor_doubles_and_partitions_like_javas() -> None:
-    told = producer_settings(configured())
+    reported = producer_settings(configured())
 
-    assert part(told, "bootstrap.servers", "enable.idempotence", "acks", "partitioner", "allow.auto.create.topics") == {
+    assert part(
+        reported, "bootstrap.servers", "enable.idempotence", "acks", "partitioner", "allow.auto.create.topics"
+    ) == {
         "bootstrap.servers": ADDRESS,
         "enable.idempotence": True,
         "acks": "all",
@@ -35,29 +37,29 @@ def test_a_producer_neither_loses_nor_doubles_and_partitions_like_javas() -> Non
 
 
 def test_a_record_waits_for_brokers_as_long_as_the_process_does() -> None:
-    told = producer_settings(configured(KafkaSettings(bootstrap=ADDRESS, outage_timeout_s=7)))
+    reported = producer_settings(configured(KafkaSettings(bootstrap=ADDRESS, outage_timeout_s=7)))
 
-    assert told["delivery.timeout.ms"] == 7_000
+    assert reported["delivery.timeout.ms"] == 7_000
 
 
 @pytest.mark.parametrize("max_event_bytes", [1_000, 900_000, 50_000_000])
 def test_sizes_leave_room_for_the_largest_event_and_no_batch_outgrows_it(max_event_bytes: int) -> None:
     config = configured(max_event_bytes=max_event_bytes)
-    told = {**producer_settings(config), **consumer_settings(config, "g")}
+    reported = {**producer_settings(config), **consumer_settings(config, "g")}
 
-    assert int(told["batch.size"]) <= max_event_bytes
-    assert int(told["message.max.bytes"]) > max_event_bytes
-    assert int(told["message.max.bytes"]) > 8_388_608
-    assert int(told["max.partition.fetch.bytes"]) > max_event_bytes
-    assert int(told["fetch.max.bytes"]) >= int(told["max.partition.fetch.bytes"])
-    assert int(told["receive.message.max.bytes"]) >= int(told["fetch.max.bytes"]) + 512
+    assert int(reported["batch.size"]) <= max_event_bytes
+    assert int(reported["message.max.bytes"]) > max_event_bytes
+    assert int(reported["message.max.bytes"]) > 8_388_608
+    assert int(reported["max.partition.fetch.bytes"]) > max_event_bytes
+    assert int(reported["fetch.max.bytes"]) >= int(reported["max.partition.fetch.bytes"])
+    assert int(reported["receive.message.max.bytes"]) >= int(reported["fetch.max.bytes"]) + 512
 
 
 def test_a_consumer_commits_and_chooses_offsets_only_when_told() -> None:
-    told = consumer_settings(configured(), "g", client_id="desk-1")
+    reported = consumer_settings(configured(), "g", client_id="desk-1")
 
     assert part(
-        told, "group.id", "client.id", "enable.auto.commit", "enable.auto.offset.store", "auto.offset.reset"
+        reported, "group.id", "client.id", "enable.auto.commit", "enable.auto.offset.store", "auto.offset.reset"
     ) == {
         "group.id": "g",
         "client.id": "desk-1",
@@ -121,10 +123,10 @@ def test_what_passes_through_replaces_a_default_under_either_name() -> None:
     assert "queue.buffering.max.ms" not in producer
     assert "session.timeout.ms" not in producer
     assert consumer["session.timeout.ms"] == "6000"
-    for told in (producer, consumer, admin):
-        assert told["security.protocol"] == "ssl"
-        assert told["reconnect.backoff.max.ms"] == "900"
-        assert told["bootstrap.servers"] == "127.0.0.1:1,127.0.0.1:2"
+    for reported in (producer, consumer, admin):
+        assert reported["security.protocol"] == "ssl"
+        assert reported["reconnect.backoff.max.ms"] == "900"
+        assert reported["bootstrap.servers"] == "127.0.0.1:1,127.0.0.1:2"
 
 
 def test_a_text_of_librdkafka_loses_the_secrets_that_it_quotes() -> None:

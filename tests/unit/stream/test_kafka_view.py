@@ -62,7 +62,7 @@ def test_an_answer_tells_the_bounds_and_what_no_fetch_has_told_of() -> None:
 
     assert view.bounds == {WHERE: Watermarks(low=3, high=10)}
     assert (view.unfetched, view.told_of) == (4, "4 of them in t[0]")
-    assert view.is_told
+    assert view.is_reported
     assert broker.look(paused=[WHERE]).unfetched == 0
 
 
@@ -95,7 +95,7 @@ def test_a_question_without_an_answer_is_counted_from_the_first_on() -> None:
     broker.answers(0, 0)
     answered = broker.look(after_s=1)
 
-    assert answered.is_told
+    assert answered.is_reported
     assert answered.unanswered_s == 0
 
 
@@ -124,4 +124,4 @@ def test_a_member_without_partitions_asks_for_its_topics() -> None:
 
     assert broker.view.look([], [], ["t"]).unanswered_s == 30
     broker.asked_ids[-1].set_result(SimpleNamespace(topic_id="x"))
-    assert broker.view.look([], [], ["t"]).is_told
+    assert broker.view.look([], [], ["t"]).is_reported

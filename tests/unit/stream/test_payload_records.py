@@ -278,21 +278,21 @@ def test_any_payload_of_any_signature_reads_as_it_was_written(call: tuple[dict[s
 def test_a_schema_tells_of_returns_by_fields_without_bytes_and_other_returns_are_another_schema(codec: Codec) -> None:
     params = [{"name": "n", "type": "Long"}]
     plain = codec.event_writer("shop.Ship", params)
-    told = codec.event_writer("shop.Ship", params, returns=DeclaredReturns(("id", "größe"), ("note",)))
+    reported = codec.event_writer("shop.Ship", params, returns=DeclaredReturns(("id", "größe"), ("note",)))
     other = codec.event_writer("shop.Ship", params, returns=DeclaredReturns(("id",), ("note", "größe")))
-    value = told.encode(an_event({"n": 1}))
+    value = reported.encode(an_event({"n": 1}))
 
     assert value[10:] == plain.encode(an_event({"n": 1}))[10:]
-    assert len({plain.schema.fingerprint, told.schema.fingerprint, other.schema.fingerprint}) == 3
+    assert len({plain.schema.fingerprint, reported.schema.fingerprint, other.schema.fingerprint}) == 3
     assert codec.decode(value) == an_event({"n": 1})
     assert codec.returns_of(value) == DeclaredReturns(("id", "größe"), ("note",))
-    assert library_reads(told, value)["payload"]["n"] == 1
+    assert library_reads(reported, value)["payload"]["n"] == 1
 
 
 def test_more_returns_than_a_record_may_have_fields_without_bytes_are_not_told(codec: Codec) -> None:
     names = tuple(f"r{number}" for number in range(MAX_TOLD_RETURNS + 1))
-    for returns, told in ((names[1:], True), (names, False)):
+    for returns, reported in ((names[1:], True), (names, False)):
         writer = codec.event_writer("shop.Ship", [], returns=DeclaredReturns(returns))
         value = writer.encode(an_event({}))
         assert codec.decode(value) == an_event({})
-        assert (codec.returns_of(value) is not None) is told
+        assert (codec.returns_of(value) is not None) is reported

@@ -499,30 +499,30 @@ def test_schemas_that_are_gone_are_waited_for_once_after_each_loss_and_not_for_g
     writer, log = single_object_codec(InMemorySchemaLog()), EmptiedLog()
     wire = Wire(framing=SingleObjectFraming(), source=SchemasTopicSource(log))
     reader = Codec(wire, clock_s=lambda: now_s[0])
-    told = [headers_for(message, source="/agent", at_ms=0) for message in (lost, other)]
+    reported = [headers_for(message, source="/agent", at_ms=0) for message in (lost, other)]
     values = [writer.encode(message) for message in (lost, other)]
 
     def is_given_up() -> None:
         with pytest.raises(Unreadable, match="was not announced again within 600 s") as caught:
-            reader.decode(values[1], told[1])
+            reader.decode(values[1], reported[1])
         assert caught.value.reason is Reason.UNKNOWN_SCHEMA
 
     with pytest.raises(SchemaGone, match="it was announced, and the topic is empty"):
-        reader.decode(values[0], told[0])
+        reader.decode(values[0], reported[0])
     now_s[0] = SCHEMA_WAIT_S - 1
     with pytest.raises(SchemaGone):
-        reader.decode(values[1], told[1])
+        reader.decode(values[1], reported[1])
     now_s[0] = SCHEMA_WAIT_S
     is_given_up()
 
     SchemasTopicSource(log.reader()).announce(shape_of("StepContinue").schema, "")
-    assert reader.decode(values[0], told[0]) == lost
+    assert reader.decode(values[0], reported[0]) == lost
     is_given_up()
     now_s[0] += 10 * SCHEMA_WAIT_S
     is_given_up()
 
     log.losses += 1
     with pytest.raises(SchemaGone):
-        reader.decode(values[1], told[1])
+        reader.decode(values[1], reported[1])
     now_s[0] += SCHEMA_WAIT_S
     is_given_up()

@@ -109,8 +109,8 @@ def test_fingerprints_are_those_of_avros_own_tests(canonical: str, fingerprint: 
 
 def test_docs_defaults_and_spacing_do_not_change_a_fingerprint() -> None:
     bare = '{"name":"x.R","type":"record","fields":[{"name":"a","type":"long"}]}'
-    told = """{"type": "record", "namespace": "x", "name": "R", "doc": "d",
+    text = """{"type": "record", "namespace": "x", "name": "R", "doc": "d",
                "fields": [{"doc": "d", "type": {"type": "long"}, "name": "a", "default": 1}]}"""
 
-    assert parse_schema_text(told).fingerprint == parse_schema_text(bare).fingerprint
-    assert parse_schema_text(told).canonical == bare
+    assert parse_schema_text(text).fingerprint == parse_schema_text(bare).fingerprint
+    assert parse_schema_text(text).canonical == bare

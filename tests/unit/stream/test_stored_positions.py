@@ -76,9 +76,9 @@ def test_a_store_of_another_log_is_refused_with_what_each_is_and_records_are_giv
     with pytest.raises(WrongCluster) as caught:
         StoredOffsets(store, admin, "here", goes_on=False).check_cluster()
 
-    told = str(caught.value)
-    assert f"the store {store.location()} belongs to {said}" in told
-    assert told.index(remedy) < told.index("lost_records")
+    text = str(caught.value)
+    assert f"the store {store.location()} belongs to {said}" in text
+    assert text.index(remedy) < text.index("lost_records")
 
 
 def test_a_partition_that_nobody_has_read_begins_at_its_first_record_and_that_is_noted() -> None:

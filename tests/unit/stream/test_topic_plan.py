@@ -120,11 +120,11 @@ def test_topics_have_three_copies_or_as_many_as_there_are_brokers(brokers: int, 
 
 @pytest.mark.parametrize(("brokers", "said"), [(1, "one broker, so each topic has one copy"), (2, "2 brokers, so")])
 def test_fewer_than_three_copies_are_told_with_the_setting_that_says_they_are_meant(brokers: int, said: str) -> None:
-    told = few_copies(planned(brokers), brokers)
+    reported = few_copies(planned(brokers), brokers)
 
-    assert told is not None
-    assert said in told
-    assert f"AFL_TOPICS_REPLICATION={brokers}" in told
+    assert reported is not None
+    assert said in reported
+    assert f"AFL_TOPICS_REPLICATION={brokers}" in reported
 
 
 def test_nothing_is_told_of_copies_that_were_asked_for_or_are_enough_or_of_topics_that_are_there() -> None:

@@ -10,14 +10,14 @@ from afl_stream.transport import BrokerUnavailable
 
 def test_a_start_that_waits_for_a_broker_ends_in_the_middle_of_a_wait_when_its_caller_stops() -> None:
     attempts: list[int] = []
-    told = iter([False, True])
+    reported = iter([False, True])
 
     def start() -> None:
         attempts.append(1)
         raise BrokerUnavailable("no broker")
 
     with pytest.raises(BrokerUnavailable, match="no broker"):
-        waited_out(start, timeout_s=600, is_stopping=lambda: next(told))
+        waited_out(start, timeout_s=600, is_stopping=lambda: next(reported))
 
     # A second attempt would come after the wait.
     assert attempts == [1]

@@ -51,15 +51,15 @@ def test_configs_are_read_from_dictionaries_and_the_environment(
 ) -> None:
     for name in ("URL", "USERNAME", "PASSWORD", "AUTH_SOURCE", "DATABASE"):
         monkeypatch.setenv(f"AFL_MONGODB_{name}", name.lower())
-    told = MongoDBConfig(
+    reported = MongoDBConfig(
         url="url", username="username", password="password", auth_source="auth_source", database="database"
     )
 
-    assert MongoDBConfig.from_env() == told
+    assert MongoDBConfig.from_env() == reported
     assert MongoDBConfig.from_dict({"authSource": "x"}).auth_source == "x"
-    assert MongoDBConfig.from_dict(told.to_dict()) == told
-    assert AFLConfig.from_env().mongodb == told
-    assert AFLConfig.from_dict(AFLConfig(mongodb=told).to_dict()).mongodb == told
+    assert MongoDBConfig.from_dict(reported.to_dict()) == reported
+    assert AFLConfig.from_env().mongodb == reported
+    assert AFLConfig.from_dict(AFLConfig(mongodb=reported).to_dict()).mongodb == reported
     (tmp_path / "c.json").write_text('{"mongodb": {"database": "other"}}')
     assert load_config(tmp_path / "c.json").mongodb.database == "other"
     monkeypatch.setenv("AFL_CONFIG", str(tmp_path / "c.json"))

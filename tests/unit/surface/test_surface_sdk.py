@@ -37,10 +37,10 @@ def test_the_task_that_resumes_a_workflow_has_its_name() -> None:
 @pytest.mark.parametrize("module", [registry_runner, service])
 def test_runners_tell_the_time_in_ms_since_the_epoch(module: Any) -> None:
     before = time.time_ns() // 1_000_000
-    told = module._current_time_ms()
+    reported = module._current_time_ms()
 
-    assert type(told) is int
-    assert before <= told <= time.time_ns() // 1_000_000
+    assert type(reported) is int
+    assert before <= reported <= time.time_ns() // 1_000_000
 
 
 def test_two_servers_have_two_ids_and_neither_runs_before_it_was_started() -> None:

@@ -16,8 +16,8 @@ def succeeded(result: str, printed: str = '""') -> bytes:
     return f'+{{"result":{result},"printed":{printed}}}'.encode()
 
 
-def failed(**told: object) -> bytes:
-    return b"-" + as_json({"error_type": "KeyError", "text": "x", "line": 3, "printed": "", **told})
+def failed(**reported: object) -> bytes:
+    return b"-" + as_json({"error_type": "KeyError", "text": "x", "line": 3, "printed": "", **reported})
 
 
 def refusal(reply: bytes) -> ScriptFailed:

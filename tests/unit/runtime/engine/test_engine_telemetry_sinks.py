@@ -203,8 +203,8 @@ def test_a_call_that_could_not_go_on_is_told() -> None:
     assert engine.start({"n": 1}).status == "TIMEOUT"
     assert engine.start({"n": "x"}).status == "ERROR"
 
-    told = [event.details["errorType"] for event in watching.events if event.event_type == "workflow.error"]
-    assert told == ["IterationLimitReached", "InputTypeMismatch"]
+    reported = [event.details["errorType"] for event in watching.events if event.event_type == "workflow.error"]
+    assert reported == ["IterationLimitReached", "InputTypeMismatch"]
 
 
 def test_iterations_are_numbered_through_the_whole_run_and_timed() -> None:

@@ -434,10 +434,10 @@ def test_the_log_of_a_run_tells_what_operators_did() -> None:
     run.engine.evaluator.rerun(run.step("a").id, "wrong price")
     run.engine.evaluator.reset("run", "all of it")
 
-    told = [(log.message, log.details.get("reason")) for log in run.engine.store.get_logs_by_runner("run")]
+    reported = [(log.message, log.details.get("reason")) for log in run.engine.store.get_logs_by_runner("run")]
 
-    assert told[0][1] == "wrong price"
-    assert told[1] == ("reset of n.W", "all of it")
+    assert reported[0][1] == "wrong price"
+    assert reported[1] == ("reset of n.W", "all of it")
 
 
 def test_a_cancelled_run_is_run_again_from_a_step() -> None:

@@ -57,11 +57,11 @@ def test_what_is_told_of_a_run_leads_to_where_its_steps_stand_whatever_operators
 
 def test_a_retry_is_seen_before_the_run_goes_on() -> None:
     run, telemetry = observed("part.e")
-    told = len(telemetry.events)
+    reported = len(telemetry.events)
     step = run.step("part.e")
     run.engine.evaluator.retry("run")
 
-    news = telemetry.events[told:]
+    news = telemetry.events[reported:]
     assert {event.event_type for event in news} == {"state.transition"}
     moved = {str(event.step_id): (event.details["fromState"], event.details["toState"]) for event in news}
     assert moved[step.id] == (StepState.STATEMENT_ERROR, StepState.EVENT_TRANSMIT)

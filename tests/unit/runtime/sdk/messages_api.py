@@ -157,8 +157,8 @@ class _Handler(BaseHTTPRequestHandler):
         )
 
     def _refuse(self, error: HttpError) -> None:
-        told = {"type": "error", "error": {"type": error.type, "message": error.message}}
-        self._send(error.status, told, error.headers)
+        reported = {"type": "error", "error": {"type": error.type, "message": error.message}}
+        self._send(error.status, reported, error.headers)
 
     def _send(self, status: int, document: Mapping[str, Any], headers: Mapping[str, str] | None = None) -> None:
         body = json.dumps(document).encode()

@@ -81,9 +81,9 @@ def test_a_handler_whose_name_is_nearly_that_of_a_waiting_task_is_told_once(
 
     assert [poller.poll_once(), poller.poll_once()] == [0, 0]
 
-    (told,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
-    assert "registered for shop.Payy" in told
-    assert told.endswith("did you mean shop.Pay?")
+    (reported,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert "registered for shop.Payy" in reported
+    assert reported.endswith("did you mean shop.Pay?")
 
 
 def test_a_handler_that_has_had_a_task_is_no_typo_of_what_others_serve(

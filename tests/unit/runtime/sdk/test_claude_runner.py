@@ -229,8 +229,8 @@ def test_other_tools_are_run_with_their_parameters_and_what_they_give_is_told_to
     assert set(schemas["Count"]) == {"words"}
     assert set(schemas["Triage"]) == {"queue"}
     assert [message["role"] for message in api.requests[1]["messages"]] == ["user", "assistant", "user"]
-    (told,) = api.last_message(1)
-    assert told == {"type": "tool_result", "tool_use_id": "u1", "content": '{"count": 2}'}
+    (reported,) = api.last_message(1)
+    assert reported == {"type": "tool_result", "tool_use_id": "u1", "content": '{"count": 2}'}
 
 
 def test_a_tool_that_nobody_runs_gives_back_what_it_was_given() -> None:
@@ -250,9 +250,9 @@ def test_a_tool_that_fails_is_told_to_claude_who_may_go_on() -> None:
     with messages_api(says(use("Count")), says(use("Triage", queue="fire"))) as api:
         assert run(api, "Sort", registry).status == "COMPLETED"
 
-    (told,) = api.last_message(1)
-    assert told["is_error"] is True
-    assert "KeyError: 'words'" in told["content"]
+    (reported,) = api.last_message(1)
+    assert reported["is_error"] is True
+    assert "KeyError: 'words'" in reported["content"]
 
 
 def test_several_tools_of_one_reply_have_their_results_in_one_message() -> None:
@@ -268,10 +268,10 @@ def test_an_answer_that_does_not_fit_is_given_back_with_what_is_wrong() -> None:
     with messages_api(says(use("Triage", "u1", queue=3)), says(use("Triage", "u2", queue="three"))) as api:
         assert run(api, "Sort").outputs == {"queue": "three"}
 
-    (told,) = api.last_message(1)
-    assert told["tool_use_id"] == "u1"
-    assert told["is_error"] is True
-    assert "queue: string wanted, found 3" in told["content"]
+    (reported,) = api.last_message(1)
+    assert reported["tool_use_id"] == "u1"
+    assert reported["is_error"] is True
+    assert "queue: string wanted, found 3" in reported["content"]
 
 
 def test_claude_is_reminded_of_the_facet_when_it_ends_without_an_answer() -> None:

@@ -107,20 +107,20 @@ def test_a_handler_that_waits_for_its_next_try_leaves_it_to_others_when_its_serv
 
 
 def test_a_handler_whose_claim_is_anothers_before_its_next_try_fails_nothing() -> None:
-    shop, told = Workshop(), threading.Event()
+    shop, reported = Workshop(), threading.Event()
 
     def loses_its_claim(payload: dict[str, object], context: TaskContext) -> dict[str, object]:
         assert shop.store.release_lock(f"runner:task:{context.event_id}")
         assert shop.store.claim_task(["shop.Pay"], owner="heir", lease_ms=60_000) is not None
         eventually(lambda: context.is_stopping, 30)
-        told.set()
+        reported.set()
         raise ConnectionError("the bank is away")
 
     poller = poller_of(shop)
     poller.register("shop.Pay", loses_its_claim, retry=Again())
     shop.start("Buy", order="17")
     with started(shop, poller):
-        assert told.wait(60)
+        assert reported.wait(60)
 
     assert (shop.task().state, shop.task().owner, shop.status()) == (TaskState.RUNNING, "heir", "PAUSED")
 
