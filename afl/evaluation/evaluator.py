@@ -354,7 +354,7 @@ class Evaluator:
     def _await_scripts(self, execution: Execution, runs: ScriptRuns) -> bool:
         """Wait until scripts end and steps can continue; return False when none can."""
         while execution.scripts and not (execution.queue or execution.is_ended):
-            runs.go_on(execution, self._clock.now_ms)
+            runs.continue_run(execution, self._clock.now_ms)
             if not execution.queue:
                 # It has no effect that would be committed: the workflow has ended, or waits for other steps.
                 self._commit(execution)

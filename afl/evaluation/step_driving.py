@@ -51,16 +51,16 @@ def work_on(step: StepDefinition, context: ExecutionContext) -> bool:
     execution.make_room()
     machine, state = STATE_MACHINES[record.object_type], record.state
     work = machine.work_in(state)
-    goes_on = work is None or work(execution, record)
-    if goes_on:
+    continues = work is None or work(execution, record)
+    if continues:
         record.state = machine.next_state(state) or state
     execution.touch(record)
     batch = Batch(values_checked=True)
     batch.now_ms = execution.now_ms
     add_rows(execution, batch)
     store.commit_batch(batch)
-    _become(step, store, state if goes_on else record.state)
-    return goes_on
+    _become(step, store, state if continues else record.state)
+    return continues
 
 
 def _execution(step: StepDefinition, store: EngineStore) -> Execution:

@@ -268,7 +268,7 @@ class Audit:
             if self._own is not None:
                 self._own.look_soon(missing=error.topic)
             else:
-                self._go_on_without(consumer, error)
+                self._continue_without(consumer, error)
             return []
         except OffsetOutOfRange as error:
             if self._own is not None:
@@ -284,7 +284,7 @@ class Audit:
             self._own.note(records)
         return []
 
-    def _go_on_without(self, consumer: Consumer, error: UnknownTopic) -> None:
+    def _continue_without(self, consumer: Consumer, error: UnknownTopic) -> None:
         """In a group: drop a facet's topic until it exists again. Raises UnknownTopic for a topic that is needed."""
         topic = error.topic
         if topic in self._required:

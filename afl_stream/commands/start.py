@@ -99,9 +99,9 @@ def _start(invocation: Invocation, options: StartOptions) -> ExitCode:
         again = what_runs_again(invocation, workflow_id, status)
         terminal.warn(f"Note: {workflow_id} exists already: it ended as {status}, nothing was started. {again}")
     else:
-        goes_on = "continues" if is_answered else f"continues as it is, {shown_status(status)}"
+        continues = "continues" if is_answered else f"continues as it is, {shown_status(status)}"
         look = invocation.command_line("status", workflow_id)
-        terminal.remark(f"{workflow_id} exists already: nothing new was started, and it {goes_on}: {look}")
+        terminal.remark(f"{workflow_id} exists already: nothing new was started, and it {continues}: {look}")
     return ExitCode.OK
 
 

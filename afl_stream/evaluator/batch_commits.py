@@ -75,7 +75,7 @@ class BatchCommits:
         self.batches += 1
         unit.keep()
         self._runnable.extendleft(reversed(unit.put_off))
-        self._runnable.extend(w for w in unit.to_go_on() if w not in self._runnable)
+        self._runnable.extend(w for w in unit.to_continue() if w not in self._runnable)
         self.published += len(batch.outbox)
         self._publisher.publish(first, batch.outbox)
         self._probe("control.published")

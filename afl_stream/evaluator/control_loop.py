@@ -87,8 +87,8 @@ class ControlLoop:
         self._probe = probe
         self._topics = (context.topology.control(), context.topology.commands())
         admin = transport.admin()
-        goes_on = context.config.evaluator.lost_records == "continue"
-        self._offsets = StoredOffsets(context.store, admin, admin.cluster_id(), goes_on=goes_on)
+        continues_past_lost = context.config.evaluator.lost_records == "continue"
+        self._offsets = StoredOffsets(context.store, admin, admin.cluster_id(), continues_past_lost=continues_past_lost)
         self._offsets.check_cluster()
         context.store_claim.claim(is_new=new_store)
         self._producer: Producer = transport.producer()
@@ -164,8 +164,8 @@ class ControlLoop:
         try:
             ended = self._scripts.take(_MOST_SCRIPTS)
             # Where commands lie that are read first, they come within the time-out.
-            may_go_on = self._backlog.is_read(self._read_up_to, self._paused.partitions)
-            waits = not ended and not (self._runnable and may_go_on)
+            may_continue = self._backlog.is_read(self._read_up_to, self._paused.partitions)
+            waits = not ended and not (self._runnable and may_continue)
             records = self._read(self._scripts.patience_s(timeout_s) if waits else 0.0)
             # After a broker has answered, and before the records are handled.
             self._context.store_claim.look_when_due(self._broker_answers)
@@ -215,15 +215,15 @@ class ControlLoop:
         try:
             return self._consumer.consume(max_records, timeout_s)
         except OffsetOutOfRange as error:
-            self._find_way_on([error.partition])
+            self._reposition([error.partition])
             _log.warning("%s; reading continues at offset %s", error, self._offsets.next_offset(error.partition))
         except UnknownTopic as error:
             if not self._offsets.is_recreated(error.topic):
                 raise
-            self._find_way_on(self._offsets.of_topic(error.topic))
+            self._reposition(self._offsets.of_topic(error.topic))
         return []
 
-    def _find_way_on(self, partitions: list[TopicPartition]) -> None:
+    def _reposition(self, partitions: list[TopicPartition]) -> None:
         """Handle a log that has changed: raise what `StoredOffsets.take` finds, or seek to where it says."""
         starts = self._offsets.take(partitions, self._consumer)
         paused = [partition for partition in starts if self._paused.is_paused(partition)]

@@ -27,7 +27,7 @@ from afl_stream.transport import (
 _log = logging.getLogger(__name__)
 
 #: How an operator gives lost records up. The last of the remedies, because it cannot be undone.
-GO_ON_WITHOUT = (
+CONTINUE_WITHOUT = (
     'Only to give the records up: evaluator.lost_records = "continue" (AFL_EVALUATOR_LOST_RECORDS=continue) '
     "continues from the log's beginning"
 )
@@ -41,7 +41,7 @@ class RecordsLost(StreamError):
 
     def __init__(self, partition: TopicPartition, position: int, fact: str) -> None:
         said = f"{partition.topic}[{partition.partition}]: {fact}; nothing was skipped"
-        super().__init__(f"{said}. {self._look_first}. {GO_ON_WITHOUT}")
+        super().__init__(f"{said}. {self._look_first}. {CONTINUE_WITHOUT}")
         self.partition, self.position, self.fact = partition, position, fact
 
 
@@ -98,15 +98,16 @@ def _log_or_cluster(is_embedded: bool) -> str:
 class StoredOffsets:
     """The positions of the partitions that one control loop owns."""
 
-    def __init__(self, store: EngineStore, admin: Admin, cluster_id: str, *, goes_on: bool) -> None:
+    def __init__(self, store: EngineStore, admin: Admin, cluster_id: str, *, continues_past_lost: bool) -> None:
         """Take the store and the broker.
 
-        `goes_on`: lost records are logged and reading continues at the log's beginning; else they are an error.
+        `continues_past_lost`: lost records are logged and reading continues at the log's beginning; else they are an
+        error.
         """
         self._store = store
         self._admin = admin
         self._cluster_id = cluster_id
-        self._goes_on = goes_on
+        self._continues_past_lost = continues_past_lost
         self._positions: dict[TopicPartition, Position] = {}
         #: The next offset to read, as the store has it.
         self._next: dict[TopicPartition, int] = {}
@@ -116,7 +117,11 @@ class StoredOffsets:
     def check_cluster(self) -> None:
         """Raise WrongCluster when the store has read only another cluster, unless lost records are allowed."""
         positions = sorted(self._store.positions())
-        if not positions or self._goes_on or any(position.cluster_id == self._cluster_id for position in positions):
+        if (
+            not positions
+            or self._continues_past_lost
+            or any(position.cluster_id == self._cluster_id for position in positions)
+        ):
             return
         other = positions[-1]
         is_other_embedded, is_embedded = is_of_embedded_log(other.topic_id), self._admin.broker_count() is None
@@ -124,7 +129,7 @@ class StoredOffsets:
             other.cluster_id,
             self._cluster_id,
             f"the store {self._store.location()}",
-            f"{_REMEDIES[is_other_embedded, is_embedded]} {GO_ON_WITHOUT}",
+            f"{_REMEDIES[is_other_embedded, is_embedded]} {CONTINUE_WITHOUT}",
             what_expected=_log_or_cluster(is_other_embedded),
             what_found=_log_or_cluster(is_embedded),
         )
@@ -193,7 +198,7 @@ class StoredOffsets:
 
     def _report(self, error: RecordsLost, bounds: Watermarks) -> None:
         """Raise the error, or log it if reading continues without lost records."""
-        if not self._goes_on:
+        if not self._continues_past_lost:
             raise error
         partition = error.partition
         _log.error(

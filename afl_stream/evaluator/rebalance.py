@@ -60,7 +60,7 @@ class Rebalance:
           4. queue the workflows that have more to do now.
 
         A crash between any two leaves all of it to the next owner. Publishing twice makes copies with the same ids.
-        Raises WrongStore, TopicRecreated and StoredOffsetOutOfRange when a position cannot be gone on from,
+        Raises WrongStore, TopicRecreated and StoredOffsetOutOfRange when a position cannot be continued from,
         SchemaUnavailable and BrokerUnavailable: nothing is read before it has succeeded.
         """
         self._context.store_claim.look()

@@ -48,7 +48,7 @@ class Retention:
         for _ in range(_MOST_SLICES):
             if not self._begun:
                 return
-            if self._purge.go_on(self._begun[-1]):
+            if self._purge.continue_purge(self._begun[-1]):
                 self._begun.pop()
                 # There may be more of them.
                 self._next_look_s = self._next_look_s if self._begun else float("-inf")

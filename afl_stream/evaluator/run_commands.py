@@ -35,7 +35,7 @@ def start(context: EvaluatorContext, unit: UnitOfWork, command: StartWorkflow, r
         if differences := differences_of_start(run, command, context.definitions.do_the_same):
             raise AlreadyExists(command.workflow_id, run.name, differences)
         if isinstance(run, WorkflowRow) and run.runnable:
-            unit.go_on(command.workflow_id)
+            unit.continue_workflow(command.workflow_id)
         unit.confirm(command.workflow_id)
         _repeat_start(unit, command, run)
         return Outcome.DUPLICATE

@@ -43,7 +43,7 @@ def _take_turn(unit: UnitOfWork, turn: Turn) -> None:
             return
         # Another evaluator may have made it runnable and died: nothing would be written that found that out.
         execution = unit.execution(turn.workflow_id, is_checked=True)
-        unit.go_on(turn.workflow_id)
+        unit.continue_workflow(turn.workflow_id)
         if execution is not None:
             # The process that had its scripts may be gone.
             offer_again(execution)

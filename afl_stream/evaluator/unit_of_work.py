@@ -179,7 +179,7 @@ class UnitOfWork:
             self.outputs.dead_letter(record, AnswerRefused(answer.step_id))
         if outcome is not Outcome.APPLIED:
             # A runnable workflow continues, whatever woke it.
-            self.go_on(workflow_id)
+            self.continue_workflow(workflow_id)
             self.confirm(workflow_id)
         # Agents name their group, and learn nothing from a reply: only a person waits for one.
         if answer.group is None and not is_parked and (asked := header(record.headers, COMMAND_HEADER)) is not None:
@@ -278,7 +278,7 @@ class UnitOfWork:
             self._executions[workflow_id] = execution
         return self._executions[workflow_id]
 
-    def go_on(self, workflow_id: str) -> None:
+    def continue_workflow(self, workflow_id: str) -> None:
         """Give a runnable workflow its turn."""
         execution = self.execution(workflow_id)
         if execution is not None and execution.queue and not execution.is_ended:
@@ -294,7 +294,7 @@ class UnitOfWork:
             for job in take_jobs(execution)
         ]
 
-    def to_go_on(self) -> list[str]:
+    def to_continue(self) -> list[str]:
         """Return the workflows that have more to do in a later batch."""
         return [workflow_id for workflow_id in self.over_budget if not self._has_ended(workflow_id)]
 

@@ -167,7 +167,7 @@ class WrittenBefore:
 
         assert found == [("afl.lifecycle", "control/1"), ("afl.events.desk.Ask", "control/1")]
 
-    def test_reading_goes_on_behind_what_was_read(self, world: World) -> None:
+    def test_reading_continues_behind_what_was_read(self, world: World) -> None:
         reader = world.transport.consumer(None)
         ends = {
             (topic, n): reader.watermarks(TopicPartition(topic, n)).high

@@ -28,7 +28,7 @@ def test_the_newest_state_of_a_task_is_seen_in_the_stores_own_map() -> None:
     assert store._tasks["t"].state == TaskState.RUNNING
 
 
-def test_a_cleared_store_is_empty_but_numbers_go_on() -> None:
+def test_a_cleared_store_is_empty_but_numbers_continue() -> None:
     store = MemoryStore("tenant.")
     start(store, "w", step_document("w:a"))
     store.save_step(public_step())

@@ -267,7 +267,7 @@ def test_a_crash_between_the_steps_of_a_commit_leaves_all_of_it_or_nothing(path:
     store.close()
 
 
-def test_an_exception_in_the_middle_of_a_commit_leaves_nothing_and_the_store_goes_on(path: Path) -> None:
+def test_an_exception_in_the_middle_of_a_commit_leaves_nothing_and_the_store_continues(path: Path) -> None:
     def fail(step: str) -> None:
         if step == "store.written":
             raise KeyboardInterrupt
@@ -381,7 +381,7 @@ def store_of_format_1(path: Path) -> None:
         file.execute("PRAGMA user_version = 1")
 
 
-def test_a_store_of_the_format_before_goes_on(path: Path) -> None:
+def test_a_store_of_the_format_before_continues(path: Path) -> None:
     store_of_format_1(path)
 
     store = SqliteStore(path, create=False)

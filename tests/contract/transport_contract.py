@@ -252,7 +252,7 @@ class TransportContract:
 
     # Groups
 
-    def test_a_group_goes_on_where_it_committed(self, transport: Transport) -> None:
+    def test_a_group_continues_where_it_committed(self, transport: Transport) -> None:
         topic, group = make_topic(transport), unique("group")
         partition = TopicPartition(topic, 0)
         write(transport, topic, b"0", b"1", b"2", b"3")
@@ -519,7 +519,7 @@ class TransportContract:
         with pytest.raises(TransportError):
             reader.consumer.commit({partition: CommittedOffset(offset=2)}, wait=True)
 
-    def test_more_partitions_can_be_read_without_a_group_while_the_others_go_on(self, transport: Transport) -> None:
+    def test_more_partitions_can_be_read_without_a_group_while_the_others_continue(self, transport: Transport) -> None:
         first, second = make_topic(transport, partitions=2), make_topic(transport)
         write(transport, first, b"0", b"1", partition=0)
         write(transport, first, b"2", partition=1)

@@ -45,7 +45,7 @@ def test_dev_keeps_its_runs_in_the_database_and_status_finds_them_there(
         assert [row["_id"] for row in client.get_default_database()["workflows"].find()] == ["w1"]
 
 
-def test_a_run_goes_on_from_command_to_command(store_url: str, command_line: CommandLine) -> None:
+def test_a_run_continues_from_command_to_command(store_url: str, command_line: CommandLine) -> None:
     command_line.deployed()
     assert command_line("start", "Watch", "--input", 'hosts=["a"]', "--id", "w1").code == 0
     assert command_line("evaluator", "--until-idle").code == 0

@@ -167,7 +167,7 @@ def test_a_commit_larger_than_a_document_can_be_is_written_whole(standalone_mong
     store.close()
 
 
-def test_what_no_document_can_hold_is_refused_by_name_and_the_store_goes_on(store: MongoStore) -> None:
+def test_what_no_document_can_hold_is_refused_by_name_and_the_store_continues(store: MongoStore) -> None:
     start(store, "w", step_document("w:a"))
     large = step_document("w:a", revision=2, params={"filler": "x" * 16_000_000})
 

@@ -250,7 +250,7 @@ def has_committed_all(deployment: Deployment, group: str, topic: str) -> bool:
     )
 
 
-def test_an_agent_in_java_answers_in_avro_and_the_workflows_go_on(
+def test_an_agent_in_java_answers_in_avro_and_the_workflows_continue(
     waiting_checkouts: Deployment, java: JavaPrograms, tmp_path: Path
 ) -> None:
     deployment, log = waiting_checkouts, tmp_path / "agent-in-java.log"

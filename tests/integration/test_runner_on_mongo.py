@@ -53,7 +53,7 @@ def test_a_published_flow_is_started_by_a_task(shop: Workshop, database: MongoDB
     assert [found.uuid for found in shop.store.get_runners_by_state(RunnerState.COMPLETED)] == ["run-1"]
 
 
-def test_a_step_whose_wake_up_was_lost_goes_on(shop: Workshop, database: MongoDBConfig) -> None:
+def test_a_step_whose_wake_up_was_lost_continues(shop: Workshop, database: MongoDBConfig) -> None:
     shop.start("Buy", order="17")
     answered_from_afar(shop)
 

@@ -114,7 +114,7 @@ def test_a_broker_whose_every_reply_is_swallowed_is_told_and_ends_each_service(
     assert_each_says_so_and_ends(parties, "the broker has not answered for", time.monotonic())
 
 
-def test_a_broker_that_stands_still_is_told_and_when_it_goes_on_so_do_they(
+def test_a_broker_that_stands_still_is_told_and_when_it_continues_so_do_they(
     deployment: Deployment, broker: Broker
 ) -> None:
     deployment.processes.environment["AFL_KAFKA_OUTAGE_TIMEOUT_S"] = "600"

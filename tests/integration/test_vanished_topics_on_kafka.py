@@ -49,7 +49,7 @@ def is_read(deployment: Deployment, facet: str) -> None:
 
 @pytest.mark.parametrize("words", [[], ["--group", "workers"]], ids=["a group each", "one group"])
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_an_agent_goes_on_without_a_vanished_topic_and_takes_it_up_again(
+def test_an_agent_continues_without_a_vanished_topic_and_takes_it_up_again(
     words: list[str], protocol: str, deployments: Deployments
 ) -> None:
     deployment = deployments(TWO, protocol=protocol)
@@ -71,7 +71,7 @@ def test_an_agent_goes_on_without_a_vanished_topic_and_takes_it_up_again(
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_an_audit_in_a_group_goes_on_without_a_vanished_topic_and_takes_it_up_again(
+def test_an_audit_in_a_group_continues_without_a_vanished_topic_and_takes_it_up_again(
     protocol: str, deployments: Deployments, processes: Processes, tmp_path: Path
 ) -> None:
     deployment, file = deployments(TWO, protocol=protocol), tmp_path / "audit.jsonl"

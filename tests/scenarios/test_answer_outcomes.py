@@ -52,7 +52,7 @@ def test_applied_also_to_an_answer_of_which_only_step_and_result_are_known(desk:
     assert desk.step(FIRST).state == StepState.STATEMENT_COMPLETE
 
 
-def test_applied_updates_show_in_the_step_which_goes_on_waiting(desk: Desk) -> None:
+def test_applied_updates_show_in_the_step_which_continues_waiting(desk: Desk) -> None:
     desk.start()
     step = desk.step(FIRST)
 
@@ -110,7 +110,7 @@ def test_duplicate_starts_do_nothing(desk: Desk) -> None:
     assert len(desk.deployment.events(ASK)) == 2
 
 
-def test_superseded_answers_are_recorded_and_the_current_attempt_goes_on_waiting(desk: Desk) -> None:
+def test_superseded_answers_are_recorded_and_the_current_attempt_continues_waiting(desk: Desk) -> None:
     desk.start()
     step = desk.step(SECOND)
     ask_again(desk.deployment, step)

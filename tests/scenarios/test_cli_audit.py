@@ -33,7 +33,7 @@ def test_an_audit_from_the_end_tells_nothing_of_what_was_before(command_line: Co
     assert "from now on" in called.err
 
 
-def test_audits_into_two_files_each_write_everything_and_go_on_where_they_stopped(command_line: CommandLine) -> None:
+def test_audits_into_two_files_each_write_everything_and_continue_where_they_stopped(command_line: CommandLine) -> None:
     everything = kinds(command_line("audit", "--until-idle").out)
     files = [command_line.folder / name / "audit.jsonl" for name in ("a", "b")]
     for file in files:

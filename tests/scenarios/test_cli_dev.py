@@ -145,7 +145,7 @@ def test_start_and_wait_runs_what_is_needed_in_its_own_process(command_line: Com
     assert called.document["outputs"] == {"times": [4], "label": "none"}
 
 
-def test_a_wait_that_is_too_short_ends_with_its_own_code_and_the_run_goes_on(command_line: CommandLine) -> None:
+def test_a_wait_that_is_too_short_ends_with_its_own_code_and_the_run_continues(command_line: CommandLine) -> None:
     command_line.deployed()
 
     called = command_line("start", "Watch", "--input", "hosts=[]", "--wait", "--timeout", "0", "--id", "w1")

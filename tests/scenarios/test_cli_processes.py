@@ -125,7 +125,7 @@ def test_a_wait_that_is_interrupted_says_so_and_the_run_stays(command_line: Comm
     assert command_line("status", "w1", "--json").document["status"] in ("WAITING", "COMPLETED")
 
 
-def test_dev_that_stays_goes_on_after_the_end_of_its_run(command_line: CommandLine) -> None:
+def test_dev_that_stays_continues_after_the_end_of_its_run(command_line: CommandLine) -> None:
     dev = command_line.process(
         "dev", command_line.program, "--handlers", command_line.handlers, "--input", "hosts=[]", "--stay"
     )

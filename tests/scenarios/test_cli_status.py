@@ -235,7 +235,7 @@ def test_start_with_the_id_of_a_completed_run_says_that_nothing_was_started(run:
     assert (as_json.document["status"], as_json.document["was_over"]) == ("COMPLETED", True)
 
 
-def test_start_with_the_id_of_a_run_that_waits_says_that_it_exists_and_goes_on(run: CommandLine) -> None:
+def test_start_with_the_id_of_a_run_that_waits_says_that_it_exists_and_continues(run: CommandLine) -> None:
     run.waiting()
     words = ("start", "Watch", "--input", "hosts=[]", "--id", "w1")
 

@@ -71,7 +71,7 @@ def test_a_parked_answer_is_judged_within_a_second(world: World) -> None:
     assert desk.step(THIRD).returns == {"answer": "known before it was asked"}
 
 
-def test_an_evaluator_goes_on_with_what_a_poller_has_answered(world: World) -> None:
+def test_an_evaluator_continues_with_what_a_poller_has_answered(world: World) -> None:
     deployment = world.deployment(DESK, dispatch=DispatchSettings(task_facets=ASK))
     desk = Desk(deployment)
     desk.start()
@@ -180,7 +180,7 @@ def test_the_task_of_an_owner_that_lives_stays_its_own() -> None:
     assert waiting.state() == TaskState.RUNNING
 
 
-def test_a_poller_goes_on_with_a_workflow_that_its_owner_left() -> None:
+def test_a_poller_continues_with_a_workflow_that_its_owner_left() -> None:
     waiting = WaitingTask()
     (step,) = [step for step in waiting.store.load_steps("run") if step.attempt]
     waiting.evaluator.continue_step(step.id, {"count": 7})

@@ -237,7 +237,7 @@ def test_a_direct_resume_of_a_deployments_run_writes_nothing_and_says_how_it_sta
     assert direct.resume(run).outputs == {"parcel": "0: r-0, approved"}
 
 
-def test_a_direct_answer_to_a_topic_facet_is_gone_on_with_by_the_evaluator(world: World) -> None:
+def test_a_direct_answer_to_a_topic_facet_is_continued_by_the_evaluator(world: World) -> None:
     checkout = Checkout(world)
     checkout.deployment.evaluator()
     (run,) = checkout.start(1)

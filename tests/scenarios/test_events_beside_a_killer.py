@@ -143,12 +143,12 @@ def test_a_suspect_whose_run_is_cancelled_while_it_waits_to_run_alone_holds_up_n
     with pytest.raises(Crash):
         eventually(lambda: killed.run_once(0.1) < 0, 30)
     killed.kill()
-    began, go_on, handled = Flag(), Flag(), Flag()
+    began, may_continue, handled = Flag(), Flag(), Flag()
 
     def hold_the_second(payload: dict[str, object]) -> dict[str, object]:
         if payload["n"] == 2:
             began.set()
-            assert go_on.wait(60)
+            assert may_continue.wait(60)
         else:
             handled.set()
         return {}
@@ -169,6 +169,6 @@ def test_a_suspect_whose_run_is_cancelled_while_it_waits_to_run_alone_holds_up_n
     try:
         eventually(lambda: agent.turn(0.01) is not None and handled.is_set(), 30)
     finally:
-        go_on.set()
+        may_continue.set()
     assert agent.close() == 0
     assert not suspect.ran

@@ -55,7 +55,7 @@ def test_a_long_workflow_yields_and_one_started_after_it_is_answered_in_between(
     assert asked(deployment) == LINKS
 
 
-def test_what_was_runnable_is_gone_on_with_after_a_restart(world: World) -> None:
+def test_what_was_runnable_is_continued_after_a_restart(world: World) -> None:
     deployment = small_budget(world)
     first = deployment.evaluator()
     start_chain(deployment, "long")
@@ -114,7 +114,7 @@ class LeftRunnable:
 
 
 @in_worlds(EMBEDDED)
-def test_a_runnable_workflow_that_nobody_took_over_is_gone_on_with_by_its_owner_after_ten_seconds(world: World) -> None:
+def test_a_runnable_workflow_that_nobody_took_over_is_continued_by_its_owner_after_ten_seconds(world: World) -> None:
     left = LeftRunnable(world)
     left.deployment.clock.advance(11_000)
 

@@ -1,4 +1,4 @@
-"""A workflow that cannot be gone on with ends alone, whatever brought it up and whatever happens while it is ended."""
+"""A workflow that cannot be continued ends alone, whatever brought it up and whatever happens while it is ended."""
 
 from __future__ import annotations
 

@@ -178,10 +178,10 @@ PLACES_ON_KAFKA = [
     ids=str,
 )
 def test_a_crash_anywhere_and_a_restart_lose_nothing_and_do_nothing_twice(world: World, place: Place) -> None:
-    crash_and_go_on(world.deployment(SHOP), place)
+    crash_and_continue(world.deployment(SHOP), place)
 
 
-def crash_and_go_on(deployment: Deployment, place: Place) -> None:
+def crash_and_continue(deployment: Deployment, place: Place) -> None:
     """Crash at the place, restart, and check what then must be true."""
     handlers = Handlers()
     orders = start_orders(deployment, ORDERS)
@@ -218,7 +218,7 @@ LONELY_DEATHS = [
     ],
     indirect=["world"],
 )
-def test_an_evaluator_that_dies_alone_is_followed_by_one_that_goes_on(world: World, point: str) -> None:
+def test_an_evaluator_that_dies_alone_is_followed_by_one_that_continues(world: World, point: str) -> None:
     # Broker and agents live on, as they do on Kafka: what was handed to them before the crash counts.
     deployment, handlers = world.deployment(SHOP), Handlers()
     orders = start_orders(deployment, ORDERS)

@@ -211,7 +211,7 @@ def test_the_refusal_says_how_many_records_a_new_store_would_read(records: int, 
     assert str(WrongStore("they have another", "g", records)).endswith(then)
 
 
-def test_new_store_has_a_copy_go_on_from_its_own_positions_under_an_id_of_its_own(tmp_path: Path) -> None:
+def test_new_store_has_a_copy_continue_from_its_own_positions_under_an_id_of_its_own(tmp_path: Path) -> None:
     deployment = deployment_in(tmp_path / "one")
     desk = Desk(deployment)
     desk.start()
@@ -270,7 +270,7 @@ def test_a_running_evaluator_sees_that_a_copy_was_claimed_when_the_copy_joins(tm
     assert "a copy of it was claimed since" in refusal(deployment.settle)
 
 
-def test_a_store_that_was_moved_goes_on_where_it_is_now(tmp_path: Path) -> None:
+def test_a_store_that_was_moved_continues_where_it_is_now(tmp_path: Path) -> None:
     deployment = deployment_in(tmp_path / "one")
     desk = Desk(deployment)
     desk.start()
@@ -286,7 +286,7 @@ def test_a_store_that_was_moved_goes_on_where_it_is_now(tmp_path: Path) -> None:
     assert claims(deployment)[-1].location == moved.location()
 
 
-def test_a_store_put_back_in_its_place_goes_on_and_says_that_it_is_older(
+def test_a_store_put_back_in_its_place_continues_and_says_that_it_is_older(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     deployment = deployment_in(tmp_path / "one")

@@ -77,7 +77,7 @@ def test_an_evaluator_waits_for_brokers_with_backoff_and_tells_of_it_once(
     assert len(unique_ids(deployment.records(deployment.topology.facet(ASK)))) == 2
 
 
-def test_an_outage_that_lasts_too_long_ends_the_service_and_the_next_one_goes_on(
+def test_an_outage_that_lasts_too_long_ends_the_service_and_the_next_one_continues(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     deployment, faults, stop = world.deployment(DESK), Faults(), Waiting()

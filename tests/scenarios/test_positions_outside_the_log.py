@@ -37,7 +37,7 @@ def desk() -> Desk:
 
 
 @pytest.fixture
-def going_on() -> Desk:
+def continuing() -> Desk:
     """Return a desk whose operator has said that lost records are lost."""
     return Desk(embedded(None, DESK, control_partitions=1, evaluator=GO_ON))
 
@@ -208,10 +208,10 @@ def test_a_log_that_holds_the_position_again_is_read_from_there() -> None:
 
 
 @pytest.mark.parametrize("running", [True, False])
-def test_lost_records_are_gone_on_without_where_the_operator_says_so(
-    going_on: Desk, running: bool, caplog: pytest.LogCaptureFixture
+def test_lost_records_is_continuedout_where_the_operator_says_so(
+    continuing: Desk, running: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    desk, deployment = going_on, going_on.deployment
+    desk, deployment = continuing, continuing.deployment
     control = TopicPartition(deployment.topology.control(), 0)
     desk.start()
     desk.answer(desk.step(FIRST).id, THIRD)
@@ -234,9 +234,9 @@ def test_lost_records_are_gone_on_without_where_the_operator_says_so(
 
 @pytest.mark.parametrize("running", [True, False])
 def test_a_topic_made_again_is_read_from_its_beginning_where_the_operator_says_so(
-    going_on: Desk, running: bool, caplog: pytest.LogCaptureFixture
+    continuing: Desk, running: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    desk, deployment = going_on, going_on.deployment
+    desk, deployment = continuing, continuing.deployment
     control = deployment.topology.control()
     desk.start()
     desk.answer(desk.step(FIRST).id, THIRD)
@@ -321,10 +321,10 @@ def test_the_store_of_a_cluster_is_told_as_that_where_the_embedded_log_is_at_han
     assert text.index("AFL_KAFKA_BOOTSTRAP") < text.index("lost_records")
 
 
-def test_a_store_of_another_cluster_is_gone_on_with_where_the_operator_says_so(
-    going_on: Desk, caplog: pytest.LogCaptureFixture
+def test_a_store_of_another_cluster_is_continued_where_the_operator_says_so(
+    continuing: Desk, caplog: pytest.LogCaptureFixture
 ) -> None:
-    desk, deployment = going_on, going_on.deployment
+    desk, deployment = continuing, continuing.deployment
     desk.start()
     as_of_another_cluster(desk)
     elsewhere = deployment.store.positions()

@@ -60,7 +60,7 @@ def answered(deployment: Deployment, workflow_id: str, length: int = 4) -> None:
         deployment.settle()
 
 
-def test_a_workflow_of_the_release_before_goes_on_to_its_end(deployment: Deployment) -> None:
+def test_a_workflow_of_the_release_before_continues_to_its_end(deployment: Deployment) -> None:
     assert deployment.workflow("wf-old").program == OLD
 
     answered(deployment, "wf-old")

@@ -54,7 +54,7 @@ def test_a_retry_sends_the_event_again_and_the_run_ends_as_if_nothing_had_failed
     assert [event.attempt for event in desk.deployment.events(ASK) if event.step_id == step.id] == [1, 2]
 
 
-def test_a_retry_without_a_step_does_all_that_failed_again_and_lets_a_cancelled_run_go_on(desk: Desk) -> None:
+def test_a_retry_without_a_step_does_all_that_failed_again_and_lets_a_cancelled_run_continue(desk: Desk) -> None:
     desk.start()
     desk.cancel("not now")
     assert desk.deployment.workflow("wf-1").status == CANCELLED

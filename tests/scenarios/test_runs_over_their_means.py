@@ -85,7 +85,9 @@ def test_a_small_run_beside_a_tree_waits_for_no_more_than_one_cut_of_it() -> Non
     assert deployment.workflow("tree").outputs == {"c": 2**11 - 1}
 
 
-def test_small_runs_beside_a_runaway_go_on_and_it_ends_at_exactly_its_limit(caplog: pytest.LogCaptureFixture) -> None:
+def test_small_runs_beside_a_runaway_continue_and_it_ends_at_exactly_its_limit(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     most_steps = 12_345
     deployment, evaluator = deployed(EvaluatorSettings(workflow_budget_steps=500, max_workflow_steps=most_steps))
     deployment.client.start("n.Runaway", {}, workflow_id="runaway")

@@ -36,7 +36,7 @@ def announce_by_another(deployment: Deployment, message: Message) -> None:
 
 
 @pytest.mark.parametrize("at_ms", [0, START_MS])
-def test_other_partitions_go_on_and_what_is_behind_it_comes_after_it(world: World, at_ms: int) -> None:
+def test_other_partitions_continue_and_what_is_behind_it_comes_after_it(world: World, at_ms: int) -> None:
     deployment = world.deployment(DESK)
     desk = Desk(deployment)
     held, other = deployment.id_in_partition(0), deployment.id_in_partition(1)

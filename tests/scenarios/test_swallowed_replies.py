@@ -175,7 +175,7 @@ def test_swallowed_fetches_are_told_once_make_it_unready_and_end_it(
 
 
 @EACH_IN_TURN
-def test_when_replies_come_again_it_goes_on_and_is_ready(
+def test_when_replies_come_again_it_continues_and_is_ready(
     make: Callable[..., Service], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     bench = Bench(make, tmp_path, outage_timeout_s=FOR_LONG)

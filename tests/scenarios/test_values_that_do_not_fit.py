@@ -70,7 +70,7 @@ def first_cause(deployment: Deployment) -> ErrorRecord:
     return row.error
 
 
-def assert_the_loop_goes_on(deployment: Deployment) -> None:
+def assert_the_loop_continues(deployment: Deployment) -> None:
     deployment.client.start("sums.Long", {"text": "short"}, workflow_id="next")
     deployment.settle()
     deployment.send(StepContinue(step_id=deployment.step("next", "sums.Note").id, result={"id": 1}))
@@ -87,7 +87,7 @@ def test_an_integer_beyond_64_bits_fails_the_step_that_was_to_send_it(deployment
     assert error.facet == "sums.Store"
     assert "64 bits" in error.message
     assert deployment.events("sums.Store") == []
-    assert_the_loop_goes_on(deployment)
+    assert_the_loop_continues(deployment)
 
 
 def test_an_event_over_the_limit_fails_the_step_that_was_to_send_it(deployment: Deployment) -> None:
@@ -98,7 +98,7 @@ def test_an_event_over_the_limit_fails_the_step_that_was_to_send_it(deployment: 
     assert error.path == "sums.Loud.note"
     assert str(LIMIT) in error.message
     assert deployment.events("sums.Note") == []
-    assert_the_loop_goes_on(deployment)
+    assert_the_loop_continues(deployment)
 
 
 def test_outputs_over_the_limit_stay_in_the_store_and_subscribers_are_told_so(deployment: Deployment) -> None:
@@ -110,7 +110,7 @@ def test_outputs_over_the_limit_stay_in_the_store_and_subscribers_are_told_so(de
     assert milestone.outputs is None
     assert milestone.error is not None
     assert milestone.error.type == "EventTooLarge"
-    assert_the_loop_goes_on(deployment)
+    assert_the_loop_continues(deployment)
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_a_result_that_does_not_fit_the_returns_fails_the_step(
     assert error.type == "ResultMismatch"
     assert error.path == "sums.Big.kept"
     assert f"sums.Store returned {place}:" in error.message
-    assert_the_loop_goes_on(deployment)
+    assert_the_loop_continues(deployment)
 
 
 def test_a_run_that_fails_names_the_first_cause(deployment: Deployment) -> None:
@@ -167,4 +167,4 @@ def test_a_failure_with_a_message_of_any_length_or_content_is_told(deployment: D
     (milestone,) = [m for m in deployment.milestones("wf-1") if m.kind == "workflow.error"]
     assert milestone.error is not None
     assert milestone.error.message.startswith("mmm")
-    assert_the_loop_goes_on(deployment)
+    assert_the_loop_continues(deployment)

@@ -83,7 +83,7 @@ def test_a_record_of_the_release_before_is_applied(world: World, header: str) ->
     assert desk.deployment.evaluators[0].stats.paused == {}
 
 
-def test_a_record_whose_version_is_none_is_a_dead_letter_and_the_rest_goes_on(world: World) -> None:
+def test_a_record_whose_version_is_none_is_a_dead_letter_and_the_rest_continues(world: World) -> None:
     desk = Desk(world.deployment(DESK, control_partitions=1))
     deployment = desk.deployment
     desk.start()

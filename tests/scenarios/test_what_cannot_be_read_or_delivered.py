@@ -148,7 +148,7 @@ def assert_notes_are_taken(deployment: Deployment, workflow_id: str) -> None:
     assert deployment.workflow(workflow_id).status == COMPLETED
 
 
-def test_events_whose_topic_is_gone_wait_in_the_store_and_are_reported_once_while_the_rest_goes_on(
+def test_events_whose_topic_is_gone_wait_in_the_store_and_are_reported_once_while_the_rest_continues(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     desk = without_a_topic(world, caplog)
@@ -312,7 +312,7 @@ def test_each_command_on_a_damaged_workflow_is_one_dead_letter(world: World) -> 
     deployment.crash()
 
 
-def test_a_parked_answer_of_a_newer_format_waits_and_the_service_goes_on(world: World) -> None:
+def test_a_parked_answer_of_a_newer_format_waits_and_the_service_continues(world: World) -> None:
     desk = Desk(world.deployment(DESK))
     deployment = desk.deployment
     desk.start()

@@ -374,10 +374,10 @@ def _continue_block(execution: Execution, step: StepRecord) -> None:
             step.failed = error.record
         frame.ready = [index for index, count in enumerate(frame.waiting) if not count and frame.env[index] is None]
     if step.failed is not None:
-        can_go_on = not frame.live
+        can_continue = not frame.live
     else:
-        can_go_on = bool(frame.ready) or not (frame.live or frame.missing or step.blocks_open)
-    if can_go_on:
+        can_continue = bool(frame.ready) or not (frame.live or frame.missing or step.blocks_open)
+    if can_continue:
         execution.wake(step)
 
 

@@ -214,7 +214,7 @@ class ScriptRuns:
         self._running: dict[str, Future[ScriptResult]] = {}
         self._ended: SimpleQueue[str] = SimpleQueue()
 
-    def go_on(self, execution: Execution, now_ms: Callable[[], int]) -> None:
+    def continue_run(self, execution: Execution, now_ms: Callable[[], int]) -> None:
         """Run due scripts, wait until at least one has ended, and handle all ended ones.
 
         Raises the errors that keep a script from running.

@@ -127,10 +127,10 @@ def _notify_block(
         if frame.waiters is not None:
             _fail_outer_waiters(execution, frame, error)
     if block.failed is not None:
-        can_go_on = not frame.live
+        can_continue = not frame.live
     else:
-        can_go_on = bool(frame.ready) or not (frame.live or frame.missing or block.blocks_open)
-    if can_go_on:
+        can_continue = bool(frame.ready) or not (frame.live or frame.missing or block.blocks_open)
+    if can_continue:
         execution.wake(block)
 
 
@@ -149,8 +149,8 @@ def _notify_bound(execution: Execution) -> None:
             if frame.waiters is not None:
                 _notify_outer_waiters(execution, frame, statement.index)
         frame.missing -= len(steps)
-        can_go_on = ready or not (frame.missing or frame.live or block.blocks_open)
-        if can_go_on and not block.queued and block.failed is None:
+        can_continue = ready or not (frame.missing or frame.live or block.blocks_open)
+        if can_continue and not block.queued and block.failed is None:
             block.queued = True
             execution.queue.append(block)
         execution.documents += steps

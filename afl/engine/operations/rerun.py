@@ -121,12 +121,12 @@ class _Rerun:
             self._again[step.id] = step
             if step.object_type != ObjectType.YIELD_ASSIGNMENT:
                 self._new_steps.append(step)
-            self._go_on_around(step)
+            self._continue_around(step)
 
     def redo_block(self, block: StepDocument) -> None:
         if block.id not in self._again:
             self._again[block.id] = block
-            self._go_on_around(block)
+            self._continue_around(block)
 
     def spread(self) -> None:
         """Find all readers of the changed steps, repeatedly."""
@@ -138,7 +138,7 @@ class _Rerun:
                 else:
                     self.redo_statement(reader)
 
-    def _go_on_around(self, step: StepDocument) -> None:
+    def _continue_around(self, step: StepDocument) -> None:
         """Make the enclosing step wait again: its yields are made again, and its result may change."""
         rows = self._rows
         part, outer = step, rows.around(step)
@@ -175,7 +175,7 @@ class _Rerun:
                 rows.change(_anew(step, new_id, StepState.CREATED))
         for step_id, state in self._around.items():
             if step_id not in gone and step_id not in self._again:
-                self._go_on(rows.documents[step_id], state, generation)
+                self._continue(rows.documents[step_id], state, generation)
         return made
 
     def _end(self, step: StepDocument, new_id: str) -> None:
@@ -183,7 +183,7 @@ class _Rerun:
         for document in self._rows.all_inside(step.id):
             _close(self._rows, document, new_id)
 
-    def _go_on(self, step: StepDocument, state: str, generation: int) -> None:
+    def _continue(self, step: StepDocument, state: str, generation: int) -> None:
         rows = self._rows
         if step.state == StepState.BLOCK_EXECUTION_BEGIN:
             return  # A foreach that is still making its elements.

@@ -65,10 +65,10 @@ class StateHandler:
         if self.state not in STATE_WORK:
             return self.transition()
         try:
-            goes_on = work_on(self.step, self.context)
+            continues = work_on(self.step, self.context)
         except Exception as error:  # noqa: BLE001 - told in the result
             return self.error(error)
-        return self.transition() if goes_on else self.stay()
+        return self.transition() if continues else self.stay()
 
     def transition(self) -> StateChangeResult:
         """Request the next state."""

@@ -190,12 +190,12 @@ def check_against_program(row: WorkflowRow, documents: Sequence[StepDocument], p
     yield from _check_ids(row, documents, execution)
     if execution.is_ended:
         return
-    can_go_on = bool(execution.queue or execution.scripts)
-    if can_go_on and not row.runnable:
+    can_continue = bool(execution.queue or execution.scripts)
+    if can_continue and not row.runnable:
         waiting = [step.id for step in execution.queue] + list(execution.scripts)
         found = f"not runnable, and {waiting[0]} can continue"
         yield _finding("workflow.runnable", row.id, "", found, "runnable: otherwise no process continues it")
-    if not can_go_on and row.runnable and not execution.held:
+    if not can_continue and row.runnable and not execution.held:
         yield _finding("workflow.runnable", row.id, "", "runnable, and no step can continue", "not runnable")
 
 

@@ -85,7 +85,7 @@ class Purge:
         self._probe("purge.buried")
         return True
 
-    def go_on(self, tombstone: Tombstone) -> bool:
+    def continue_purge(self, tombstone: Tombstone) -> bool:
         """Do one slice of step 3, and step 4 after the last; return True when the workflow is finished."""
         deleted = self._store.delete_rows(tombstone.workflow_id, limit=self._rows_per_slice)
         self._probe("purge.slice_deleted")
@@ -101,7 +101,7 @@ class Purge:
         if not self.begin(row, waiting):
             return False
         tombstone = self._store.tombstone(row.id)
-        while tombstone is not None and not self.go_on(tombstone):
+        while tombstone is not None and not self.continue_purge(tombstone):
             pass
         return True
 
@@ -110,7 +110,7 @@ class Purge:
         count = 0
         while page := self._store.tombstones(state=PURGING, limit=_PAGE):
             for tombstone in page:
-                while not self.go_on(tombstone):
+                while not self.continue_purge(tombstone):
                     pass
                 count += 1
         return count

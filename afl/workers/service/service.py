@@ -78,7 +78,7 @@ class RunnerService(TakesModules, PollingServer):
             persistence,
             evaluator,
             replace(self._config, lease_ms=self._config.claim_ms),
-            RunnerHandlers(self._tool_registry, self._routes, self._config.topics, self._go_on_with),
+            RunnerHandlers(self._tool_registry, self._routes, self._config.topics, self._continue_with),
             clock=clock,
             probe=probe,
             topics=self._config.topics,
@@ -125,7 +125,7 @@ class RunnerService(TakesModules, PollingServer):
         """The number of tasks left claimed because their ends could not be stored."""
         return self._loop.left_undone
 
-    def _go_on_with(self, payload: Mapping[str, Any], context: TaskContext) -> None:
+    def _continue_with(self, payload: Mapping[str, Any], context: TaskContext) -> None:
         """Do an `afl:resume` task: the step continues with the returns that another process has written to it."""
         step_id = str(payload.get("step_id") or context.step_id or "")
         if not step_id:

@@ -221,7 +221,7 @@ def paused(workflow: str, **inputs: object) -> tuple[Evaluator, ExecutionContext
     return evaluator, evaluator.context(result.workflow_id), store.get_steps_by_state(StepState.EVENT_TRANSMIT)
 
 
-def test_an_answered_step_is_driven_to_its_end_and_the_evaluator_goes_on_from_there() -> None:
+def test_an_answered_step_is_driven_to_its_end_and_the_evaluator_continues_from_there() -> None:
     evaluator, context, (step,) = paused("Buy", order="17")
     step.set_attribute("receipt", "r-17", is_return=True)
     step.request_state_change()

@@ -392,7 +392,7 @@ def test_records_that_are_gone_from_the_log_end_the_agent_with_the_lost_range() 
         agent.run_once(1)
 
 
-def test_an_agent_may_be_told_to_go_on_where_the_log_begins_and_counts_what_is_lost() -> None:
+def test_an_agent_may_be_told_to_continue_where_the_log_begins_and_counts_what_is_lost() -> None:
     deployment = Deployment()
     deployment.publish(event(step=1))
     first = agent_with(deployment, Gates())

@@ -105,11 +105,11 @@ def test_any_thread_may_register_while_the_agent_runs() -> None:
 
 def test_a_handler_of_a_facet_that_went_is_not_kept_by_the_end_of_the_agent() -> None:
     deployment = Deployment((PAY, VOID), grace_s=0)
-    entered, go_on = threading.Event(), threading.Event()
+    entered, may_continue = threading.Event(), threading.Event()
 
     def slow(payload: dict[str, object]) -> dict[str, object]:
         entered.set()
-        go_on.wait(30)
+        may_continue.wait(30)
         return {}
 
     agent = deployment.agent()
@@ -123,5 +123,5 @@ def test_a_handler_of_a_facet_that_went_is_not_kept_by_the_end_of_the_agent() ->
 
     # The grace period is over at once: its event is left to be handled again.
     assert agent.close() == 1
-    go_on.set()
+    may_continue.set()
     assert deployment.committed(PAY) is None or deployment.committed(PAY).offset == 0  # type: ignore[union-attr]  # it is not None there

@@ -181,7 +181,7 @@ def test_dead_letters_are_not_events(tmp_path: Path) -> None:
     assert audited(deployment, tmp_path / "audit.jsonl") == []
 
 
-def test_a_restart_goes_on_where_the_audit_stopped(tmp_path: Path) -> None:
+def test_a_restart_continues_where_the_audit_stopped(tmp_path: Path) -> None:
     deployment, path = Deployment(), tmp_path / "audit.jsonl"
     deployment.publish(event(step=1))
     audited(deployment, path)
@@ -412,7 +412,7 @@ def test_a_missing_topic_is_refused(tmp_path: Path) -> None:
     bench.audit.close()
 
 
-def test_an_audit_in_a_group_goes_on_without_a_facets_topic_that_is_gone_and_takes_it_up_again(
+def test_an_audit_in_a_group_continues_without_a_facets_topic_that_is_gone_and_takes_it_up_again(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     deployment = Deployment()
@@ -582,7 +582,7 @@ def test_an_audit_outside_a_group_takes_no_topic_for_another_whose_id_is_not_tol
     assert watcher.steps == untold + ["wf-3:3", "wf-4:4"] * is_made_again
 
 
-def test_an_audit_outside_a_group_goes_on_without_a_facets_topic_that_is_gone() -> None:
+def test_an_audit_outside_a_group_continues_without_a_facets_topic_that_is_gone() -> None:
     deployment = Deployment()
     deployment.create_topics(["billing.Void"])
     deployment.publish(event("billing.Void", 1))
@@ -651,7 +651,7 @@ def test_a_group_that_is_named_is_kept_for_the_next_time(tmp_path: Path) -> None
     assert group_of(stream, file, "shared") == group_of(stream, file, None) == "shared" != own
 
 
-def test_a_file_of_an_older_version_goes_on_in_the_group_it_was_written_in(tmp_path: Path) -> None:
+def test_a_file_of_an_older_version_continues_in_the_group_it_was_written_in(tmp_path: Path) -> None:
     file = tmp_path / "audit.jsonl"
     file.write_text('{"kind":"event"}\n')
 

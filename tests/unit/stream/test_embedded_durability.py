@@ -252,7 +252,7 @@ def test_a_party_that_dies_loses_what_it_had_not_written_and_nobody_elses(path: 
     assert stored_values(path) == [b"kept"]
 
 
-def test_offsets_go_on_after_everything_was_truncated(path: Path) -> None:
+def test_offsets_continue_after_everything_was_truncated(path: Path) -> None:
     broker = EmbeddedBroker(path)
     write(broker, b"0", b"1", b"2")
     broker.truncate(T0, before_offset=99)

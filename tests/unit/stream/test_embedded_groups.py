@@ -116,7 +116,7 @@ def test_a_rebalance_on_command_revokes_and_gives_back_what_an_eager_member_has(
     assert [event for _, event, _ in lines] == ["assigned", "revoked", "assigned"]
 
 
-def test_work_goes_on_at_the_committed_offset_when_a_partition_comes_back(broker: EmbeddedBroker) -> None:
+def test_work_continues_at_the_committed_offset_when_a_partition_comes_back(broker: EmbeddedBroker) -> None:
     write(broker, b"0", b"1", b"2")
     one = join(broker, "one", [], Assignor.RANGE)
     assert len(one.consume(10, 0)) == 3

@@ -210,7 +210,7 @@ def test_the_calls_of_a_lot_run_in_order_in_one_slot(bench: Bench) -> None:
     eventually(lambda: bench.pool.in_use == 0)
 
 
-def test_calls_behind_a_slow_one_go_on_where_there_is_room(bench: Bench) -> None:
+def test_calls_behind_a_slow_one_continue_where_there_is_room(bench: Bench) -> None:
     began = Event()
     bench.start_lot(bench.holding(began), _numbered(1), _numbered(2))
     assert began.wait(10)

@@ -170,11 +170,11 @@ def test_a_facet_that_was_taken_away_is_left_and_continues_where_it_was(shop: Sh
 def test_what_runs_when_its_facet_is_taken_away_is_answered_and_committed_first(shop: Shop) -> None:
     registration = shop.register(PAY)
     shop.deployment.publish(event(PAY, 1), event(PAY, 2))
-    entered, go_on = threading.Event(), threading.Event()
+    entered, may_continue = threading.Event(), threading.Event()
 
     def slow(payload: Mapping[str, Any]) -> dict[str, Any]:
         entered.set()
-        assert go_on.wait(30)
+        assert may_continue.wait(30)
         return {"by": "slow"}
 
     agent = shop.agent(real_time=True)
@@ -188,7 +188,7 @@ def test_what_runs_when_its_facet_is_taken_away_is_answered_and_committed_first(
     agent.unregister(VOID)
     agent.turn(0.0)
     assert agent.groups == ["afl.agent.billing.Void"]
-    go_on.set()
+    may_continue.set()
     eventually(lambda: agent.turn(0.01) == 0 and agent.groups == [], 20)
 
     # The second event of the step had not begun: it waits, uncommitted, for whoever has the facet next.
@@ -198,11 +198,11 @@ def test_what_runs_when_its_facet_is_taken_away_is_answered_and_committed_first(
 
 
 def test_a_facet_that_comes_back_before_it_was_left_is_not_left(shop: Shop) -> None:
-    entered, go_on = threading.Event(), threading.Event()
+    entered, may_continue = threading.Event(), threading.Event()
 
     def slow(payload: Mapping[str, Any]) -> dict[str, Any]:
         entered.set()
-        assert go_on.wait(30)
+        assert may_continue.wait(30)
         return {"by": "slow"}
 
     agent = shop.agent(real_time=True)
@@ -215,7 +215,7 @@ def test_a_facet_that_comes_back_before_it_was_left_is_not_left(shop: Shop) -> N
     agent.turn(0.0)
     agent.register(VOID, lambda payload: {"by": "new"})
     shop.deployment.publish(event(VOID, 2))
-    go_on.set()
+    may_continue.set()
     eventually(lambda: agent.turn(0.01) == 0 and len(shop.results()) == 2, 20)
     agent.close()
 
@@ -264,11 +264,11 @@ def test_another_checksum_loads_the_module_anew(shop: Shop) -> None:
 def test_a_change_counts_for_events_that_have_been_read_already(shop: Shop) -> None:
     shop = Shop(shop.folder, max_concurrent=1)
     shop.register(VOID, "def handle(payload): return {'by': 'old'}")
-    entered, go_on = threading.Event(), threading.Event()
+    entered, may_continue = threading.Event(), threading.Event()
 
     def slow(payload: Mapping[str, Any]) -> dict[str, Any]:
         entered.set()
-        assert go_on.wait(30)
+        assert may_continue.wait(30)
         return {"by": "slow"}
 
     agent = shop.agent(real_time=True)
@@ -281,7 +281,7 @@ def test_a_change_counts_for_events_that_have_been_read_already(shop: Shop) -> N
 
     shop.register(VOID, "def handle(payload): return {'by': 'new'}", checksum="2")
     agent.turn(0.0)
-    go_on.set()
+    may_continue.set()
     eventually(lambda: agent.turn(0.01) == 0 and len(shop.results()) == 2, 20)
     agent.close()
 
@@ -377,7 +377,7 @@ def test_names_are_compared_once_while_nothing_changes_and_told_anew_when_a_topi
     assert "billing.Piad (did you mean billing.Paid?)" in caplog.text
 
 
-def test_of_many_names_without_a_topic_so_many_are_asked_about_that_the_agent_goes_on_at_once(
+def test_of_many_names_without_a_topic_so_many_are_asked_about_that_the_agent_continues_at_once(
     shop: Shop, comparisons: type[CountedComparisons], caplog: pytest.LogCaptureFixture
 ) -> None:
     shop.deployment.create_topics([f"billing.Order{number}" for number in range(200)])

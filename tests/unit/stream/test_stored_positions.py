@@ -26,7 +26,7 @@ class Broker:
         self.store = MemoryStore()
 
     def positions(self) -> StoredOffsets:
-        return StoredOffsets(self.store, self.admin, "cluster", goes_on=False)
+        return StoredOffsets(self.store, self.admin, "cluster", continues_past_lost=False)
 
     def take(self) -> int:
         """Where a new owner begins."""
@@ -74,7 +74,7 @@ def test_a_store_of_another_log_is_refused_with_what_each_is_and_records_are_giv
     admin = EmbeddedAdmin(broker) if is_embedded else AdminOfACluster(broker)
 
     with pytest.raises(WrongCluster) as caught:
-        StoredOffsets(store, admin, "here", goes_on=False).check_cluster()
+        StoredOffsets(store, admin, "here", continues_past_lost=False).check_cluster()
 
     text = str(caught.value)
     assert f"the store {store.location()} belongs to {said}" in text
@@ -109,7 +109,7 @@ def test_a_broker_that_tells_no_ids_is_taken_by_the_topics_name(stored_id: str) 
     assert broker.store.positions() == {Position("cluster", TOPIC, 0, stored_id): 2}
 
 
-def test_moves_go_on_under_the_position_that_was_found() -> None:
+def test_moves_continue_under_the_position_that_was_found() -> None:
     broker = Broker()
     broker.write(3)
     broker.stored("", 2)

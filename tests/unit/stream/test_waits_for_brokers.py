@@ -23,7 +23,7 @@ def test_a_start_that_waits_for_a_broker_ends_in_the_middle_of_a_wait_when_its_c
     assert attempts == [1]
 
 
-def test_a_start_goes_on_when_the_broker_is_back() -> None:
+def test_a_start_continues_when_the_broker_is_back() -> None:
     answers = iter([BrokerUnavailable("no broker"), None])
 
     def start() -> str:

@@ -100,7 +100,7 @@ def test_one_long_call_into_c_ends_too(pool: ScriptPool) -> None:
     assert _failure(pool, "sum(range(10 ** 11))").error_type == "Timeout"
 
 
-def test_a_script_ends_by_the_wall_clock_and_the_pool_goes_on() -> None:
+def test_a_script_ends_by_the_wall_clock_and_the_pool_continues() -> None:
     with ScriptPool(ScriptLimits(wall_s=0.3)) as pool:
         assert _failure(pool, "while True: pass").message == "Timeout: the script ran longer than 0.3 s"
         assert pool.run("result['x'] = 1", {}).result == {"x": 1}

@@ -15,7 +15,7 @@ DECLARATIONS = """
 """
 
 
-def test_an_event_that_failed_is_caught_and_the_run_goes_on() -> None:
+def test_an_event_that_failed_is_caught_and_the_run_continues() -> None:
     engine = Engine(
         DECLARATIONS
         + """

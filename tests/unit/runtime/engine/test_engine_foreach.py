@@ -206,7 +206,7 @@ def test_large_foreachs_beside_each_other_all_come_to_their_ends(restarts: bool)
     assert result.outputs == {"r": [xs, xs, xs]}
 
 
-def test_a_large_foreach_goes_on_when_an_element_has_failed() -> None:
+def test_a_large_foreach_continues_when_an_element_has_failed() -> None:
     count = limits.FOREACH_WHOLE + 1
     engine = Engine(ASK_EACH, max_open_events=600)
     result = engine.start({"xs": list(range(count))})

@@ -95,7 +95,7 @@ def test_a_resume_needs_nothing_but_the_id() -> None:
     assert stranger.resume("run").outputs == {"r": [2]}
 
 
-def test_another_program_is_refused_and_the_pinned_one_goes_on() -> None:
+def test_another_program_is_refused_and_the_pinned_one_continues() -> None:
     engine = Engine(EACH)
     engine.start({"xs": [1]})
     other = compiled(EACH.replace("e.r + 1", "e.r + 2"))

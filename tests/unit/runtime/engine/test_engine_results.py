@@ -102,7 +102,7 @@ def test_partial_results_may_lack_returns_and_hold_news_and_count_in_the_end() -
     assert engine.answer("p", {"note": "told"}).outputs == {"price": 2.0, "note": "told"}
 
 
-def test_without_a_result_or_by_a_plain_call_a_step_goes_on_with_what_it_has() -> None:
+def test_without_a_result_or_by_a_plain_call_a_step_continues_with_what_it_has() -> None:
     engine = started("event facet P() => (a: Long) workflow W() andThen { p = P() }")
     assert engine.answer("p").status == "COMPLETED"
 

@@ -131,7 +131,7 @@ def test_a_run_that_runs_away_within_one_iteration_is_stopped_there(text: str) -
     assert time.process_time() - began_s < 10
 
 
-def test_a_limit_that_was_lowered_ends_a_run_when_it_goes_on_and_leaves_it_to_be_cancelled_before() -> None:
+def test_a_limit_that_was_lowered_ends_a_run_when_it_continues_and_leaves_it_to_be_cancelled_before() -> None:
     store = MemoryStore()
     for run in ("one", "two"):
         evaluator_of(store).execute("n.W", {"xs": [1, 2, 3]}, compiled(EACH), workflow_id=run)
@@ -147,7 +147,7 @@ def test_a_limit_that_was_lowered_ends_a_run_when_it_goes_on_and_leaves_it_to_be
     assert row.status == "CANCELLED"
 
 
-def test_a_run_over_its_steps_goes_on_when_the_limit_is_raised_and_it_is_retried() -> None:
+def test_a_run_over_its_steps_continues_when_the_limit_is_raised_and_it_is_retried() -> None:
     store = MemoryStore()
     program = compiled(EACH.replace("event facet E(x: Long) => (r: Long)", "facet E(x: Long) => (r: Long = 1)"))
     failure_of(evaluator_of(store, max_steps=50).execute("n.W", {"xs": list(range(30))}, program, workflow_id=RUN))

@@ -443,7 +443,7 @@ def test_a_script_that_could_not_run_is_no_failure_of_its_step_and_resume_runs_i
     assert Engine(engine.program, store=engine.store, scripts=pool).resume().outputs == {"v": 1}
 
 
-def test_a_block_in_python_goes_on_after_its_process_has_died(tmp_path: Path, pool: ScriptPool) -> None:
+def test_a_block_in_python_continues_after_its_process_has_died(tmp_path: Path, pool: ScriptPool) -> None:
     text = """
     workflow W(a: Int) => (b: [Int]) andThen { yield W(b = [1]) } andThen script { result["b"] = [params["a"]] }
     """

@@ -196,7 +196,7 @@ def test_a_cancelled_run_ends_in_telemetry() -> None:
     )
 
 
-def test_a_call_that_could_not_go_on_is_told() -> None:
+def test_a_call_that_could_not_continue_is_told() -> None:
     watching = Telemetry()
     engine = Engine(ASK, telemetry=watching, max_iterations=1)
 

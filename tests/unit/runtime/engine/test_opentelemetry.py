@@ -110,7 +110,7 @@ def test_spans_have_the_times_of_the_engines_clock() -> None:
         assert (span.start_time, span.end_time) == (1_000_000_000, 5_000_000_000)
 
 
-def test_another_process_goes_on_with_the_trace_of_the_first() -> None:
+def test_another_process_continues_with_the_trace_of_the_first() -> None:
     first, second = Collected(), Collected()
     engine = Engine(PROGRAM, telemetry=first.telemetry())
     engine.start({"n": 1})

@@ -167,7 +167,7 @@ WIDE = (
 
 
 @pytest.mark.parametrize("make", [hot, cold])
-def test_what_waits_for_an_answer_and_depends_on_nothing_of_it_goes_on_waiting(make: MakeRun) -> None:
+def test_what_waits_for_an_answer_and_depends_on_nothing_of_it_continues_waiting(make: MakeRun) -> None:
     run = make(WIDE)
     run.answer("a")
     others = run.step("c")

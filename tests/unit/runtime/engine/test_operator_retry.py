@@ -290,7 +290,7 @@ def test_a_retry_of_the_workflow_does_all_that_failed_again(make_run: MakeRun) -
     assert run.result.outputs == {"r": 300}
 
 
-def test_what_waited_elsewhere_for_the_failed_step_goes_on_with_it(make_run: MakeRun) -> None:
+def test_what_waited_elsewhere_for_the_failed_step_continues_with_it(make_run: MakeRun) -> None:
     text = (
         DECLARATIONS
         + """
@@ -399,7 +399,7 @@ def test_a_value_that_a_default_cannot_be_made_of_is_captured_again(make_run: Ma
     assert run.step("d.e").attempt == 1
 
 
-def test_a_cancelled_run_goes_on_where_it_was(make_run: MakeRun, expected: dict[str, object]) -> None:
+def test_a_cancelled_run_continues_where_it_was(make_run: MakeRun, expected: dict[str, object]) -> None:
     run = make_run(EVERYTHING)
     run.answer("first")
     run.answer("body")
@@ -427,7 +427,7 @@ def test_every_kind_of_step_begins_where_its_own_table_says(kind: str) -> None:
     assert (start == StepState.BLOCK_EXECUTION_BEGIN) == ObjectType.is_block(kind)
 
 
-def test_a_run_that_a_limit_has_ended_goes_on_when_it_is_raised() -> None:
+def test_a_run_that_a_limit_has_ended_continues_when_it_is_raised() -> None:
     program = compiled(TWO)
     store = MemoryStore()
     tight = Evaluator(store, max_steps=4)

@@ -55,7 +55,7 @@ def test_what_is_told_of_a_run_leads_to_where_its_steps_stand_whatever_operators
     assert followed(telemetry.events) == stored
 
 
-def test_a_retry_is_seen_before_the_run_goes_on() -> None:
+def test_a_retry_is_seen_before_the_run_continues() -> None:
     run, telemetry = observed("part.e")
     reported = len(telemetry.events)
     step = run.step("part.e")

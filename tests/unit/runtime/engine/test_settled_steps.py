@@ -81,7 +81,7 @@ def test_a_chain_gives_the_same_steps_in_memory_and_on_disk(program: str, tmp_pa
     assert with_file.row() == in_memory.row()
 
 
-def test_a_chain_that_is_stopped_at_each_iteration_goes_on_to_the_same_steps() -> None:
+def test_a_chain_that_is_stopped_at_each_iteration_continues_to_the_same_steps() -> None:
     whole, stopped = Engine(CHAIN), Engine(CHAIN, max_iterations=1)
     whole.start()
 

@@ -59,13 +59,13 @@ def test_threads_are_used_again_and_go_when_all_is_closed(threads: CallThreads, 
 def test_a_handler_out_of_time_keeps_nobody_and_its_thread_is_used_again(
     threads: CallThreads, ours: Callable[[], list[str]]
 ) -> None:
-    go_on = threading.Event()
+    may_continue = threading.Event()
     with pytest.raises(HandlerTimeout, match=r"within 0\.05 s"):
-        threads.call(lambda payload: go_on.wait(30), {}, context(), 0.05)
+        threads.call(lambda payload: may_continue.wait(30), {}, context(), 0.05)
 
     assert threads.call(lambda payload: "another", {}, context(), 5.0) == "another"
     assert len(ours()) == 2
-    go_on.set()
+    may_continue.set()
     threads.close()
     eventually(lambda: ours() == [])
 

@@ -240,7 +240,7 @@ def test_a_tool_that_nobody_runs_gives_back_what_it_was_given() -> None:
     assert json.loads(api.last_message(1)[0]["content"]) == {"count": 7, "share": 0.1}
 
 
-def test_a_tool_that_fails_is_told_to_claude_who_may_go_on() -> None:
+def test_a_tool_that_fails_is_told_to_claude_who_may_continue() -> None:
     registry = ToolRegistry()
 
     async def count(payload: dict[str, object]) -> None:
@@ -316,7 +316,7 @@ def test_turns_are_bounded_and_a_reminder_follows_in_the_same_message_as_the_las
     assert "support.Triage" in reminder["text"]
 
 
-def test_a_turn_that_the_api_has_paused_goes_on_from_where_it_was() -> None:
+def test_a_turn_that_the_api_has_paused_continues_from_where_it_was() -> None:
     with messages_api(says(text("I look it up"), stop_reason="pause_turn"), says(use("Triage", queue="q"))) as api:
         assert run(api, "Sort").outputs == {"queue": "q"}
 

@@ -36,14 +36,14 @@ def poller_of(shop: Workshop, evaluator: Evaluator | None = None, shutdown_timeo
 
 def test_a_handler_whose_task_was_given_back_is_not_called_again_and_is_told_to_end() -> None:
     shop = Workshop()
-    begun, go_on = threading.Event(), threading.Event()
+    begun, may_continue = threading.Event(), threading.Event()
     at_work: list[threading.Thread] = []
     seen: list[bool] = []
 
     def fails(payload: dict[str, object], context: TaskContext) -> dict[str, object]:
         at_work.append(threading.current_thread())
         begun.set()
-        go_on.wait(60)
+        may_continue.wait(60)
         seen.append(context.is_stopping)
         raise ConnectionError("the bank is away")
 
@@ -54,7 +54,7 @@ def test_a_handler_whose_task_was_given_back_is_not_called_again_and_is_told_to_
         assert begun.wait(30)
     assert shop.task().state == TaskState.PENDING
 
-    go_on.set()
+    may_continue.set()
     at_work[0].join(30)
 
     assert seen == [True]
@@ -197,13 +197,13 @@ class Slow(Evaluator):
 
     def __init__(self, shop: Workshop) -> None:
         super().__init__(shop.store, clock=shop.clock)
-        self.go_on = threading.Event()
+        self.may_continue = threading.Event()
         self.calls: list[str] = []
         self.ended = 0
 
     def resume(self, workflow_id_val: str, *args: object, **options: object) -> ExecutionResult:
         self.calls.append(workflow_id_val)
-        self.go_on.wait(60)
+        self.may_continue.wait(60)
         result = super().resume(workflow_id_val)
         self.ended += 1
         return result
@@ -229,7 +229,7 @@ def left_runnable(store: MemoryStore, clock: ManualClock, *workflow_ids: str) ->
     return shop
 
 
-def test_a_workflow_that_takes_long_to_go_on_with_is_gone_on_with_once() -> None:
+def test_a_workflow_that_takes_long_to_continue_with_is_continued_once() -> None:
     clock = ManualClock(1_000_000)
     store = Counting(clock=clock)
     shop = left_runnable(store, clock, "a")
@@ -242,11 +242,11 @@ def test_a_workflow_that_takes_long_to_go_on_with_is_gone_on_with_once() -> None
         looked = store.sweeps
         eventually(lambda: store.sweeps >= looked + 3, 20)
         assert slow.calls == ["a"]
-        slow.go_on.set()
+        slow.may_continue.set()
         eventually(lambda: shop.status("a") == "COMPLETED", 20)
 
 
-def test_who_has_stopped_goes_on_with_nothing_any_more() -> None:
+def test_who_has_stopped_continues_with_nothing_any_more() -> None:
     clock = ManualClock(1_000_000)
     shop = left_runnable(MemoryStore(clock=clock), clock, "a", "b")
     slow = Slow(shop)
@@ -257,7 +257,7 @@ def test_who_has_stopped_goes_on_with_nothing_any_more() -> None:
     eventually(lambda: len(slow.calls) == 1, 20)
 
     poller.stop()
-    slow.go_on.set()
+    slow.may_continue.set()
     running.join(30)
 
     assert not running.is_alive()

@@ -148,7 +148,7 @@ def test_a_run_whose_workflow_was_purged_is_seen_as_it_ended(shop: Workshop) -> 
     assert shop.store.get_runner("run-1") == ended
 
 
-def test_a_call_that_breaks_off_fails_no_run_whose_workflow_goes_on(shop: Workshop) -> None:
+def test_a_call_that_breaks_off_fails_no_run_whose_workflow_continues(shop: Workshop) -> None:
     class BreaksOff(Evaluator):
         def execute(self, *args: object, **options: object) -> ExecutionResult:
             started = super().execute(*args, **options)  # type: ignore[arg-type]
@@ -316,7 +316,7 @@ def test_a_store_that_is_away_fails_no_start(clock: ManualClock) -> None:
     assert shop.outputs("t1") == {"receipt": "r-17"}
 
 
-def test_a_start_that_another_was_faster_with_goes_on_with_that_one(shop: Workshop) -> None:
+def test_a_start_that_another_was_faster_with_continues_with_that_one(shop: Workshop) -> None:
     class Faster(Evaluator):
         """Somebody else starts the same workflow at the last moment."""
 

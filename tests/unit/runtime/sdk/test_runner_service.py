@@ -159,7 +159,7 @@ def test_a_task_that_is_no_steps_fails_with_its_handler(shop: Workshop) -> None:
     assert (task.state, task.error) == (TaskState.FAILED, {"message": "'shelf'"})
 
 
-def test_a_resume_task_goes_on_with_what_somebody_wrote_to_the_step(shop: Workshop) -> None:
+def test_a_resume_task_continues_with_what_somebody_wrote_to_the_step(shop: Workshop) -> None:
     shop.start("Buy", order="17")
     step_id = shop.task().step_id
     answered_from_afar(shop)

@@ -60,7 +60,7 @@ def ended(shop: Workshop, state: str, message: str = "") -> None:
     shop.store.save_task(task)
 
 
-def test_a_step_that_was_answered_from_elsewhere_goes_on_with_its_answer(shop: Workshop) -> None:
+def test_a_step_that_was_answered_from_elsewhere_continues_with_its_answer(shop: Workshop) -> None:
     shop.start("Buy", order="17")
     answered_from_afar(shop)
 
@@ -146,7 +146,7 @@ def test_in_the_background_a_workflow_is_looked_at_once_a_revision(shop: Worksho
     assert waiting.sweep_when_due() == 1
 
 
-def test_a_workflow_whose_process_died_between_answer_and_resume_is_gone_on_with(
+def test_a_workflow_whose_process_died_between_answer_and_resume_is_continued(
     shop: Workshop, clock: ManualClock
 ) -> None:
     shop.start("Buy", order="17")
