@@ -289,7 +289,7 @@ class Execution(ExecutionState):
     def send_event(self, step: StepRecord) -> bool:
         """Send the step's event, or hold it back while too many are unanswered; return whether it was sent."""
         if self.open_events >= self.max_open_events:
-            self.hold(step)
+            self.hold_event(step)
             return False
         step.attempt += 1
         event_id = event_id_of(step.id, step.attempt)
@@ -301,7 +301,7 @@ class Execution(ExecutionState):
             self.dispatch.dispatch(self, step, event_id, self.effects)
         except Exception:
             # The free place goes to the next held event.
-            self.release_held()
+            self.release_held_event()
             raise
         step.event_state = EventState.CREATED
         self.touch(step)
@@ -359,8 +359,8 @@ class Execution(ExecutionState):
         self.made.clear()
         self.ended.clear()
         self.queue.clear()
-        self.held.clear()
-        self.makers.clear()
+        self.held_events.clear()
+        self.waiting_foreachs.clear()
         self.scripts.clear()
         if self.open_events:
             for step in self.steps.values():
@@ -372,37 +372,39 @@ class Execution(ExecutionState):
     def _event_closed(self, step: StepRecord) -> None:
         self.dispatch.answered(self, step, self.effects)
         self.open_events -= 1
-        self.release_held()
+        self.release_held_event()
 
-    def hold(self, step: StepRecord) -> None:
+    def hold_event(self, step: StepRecord) -> None:
         """Hold a step's event back, in order: a run loaded from the store also holds events in order of creation."""
-        held = self.held
-        if not held or held[-1].number < step.number:
-            held.append(step)
+        held_events = self.held_events
+        if not held_events or held_events[-1].number < step.number:
+            held_events.append(step)
         else:
-            insort(held, step, key=_number)
+            insort(held_events, step, key=_number)
 
-    def release_held(self) -> None:
+    def release_held_event(self) -> None:
         """Let the next step with a held event send it; without one, let large foreachs create more steps."""
-        if self.held:
-            self.wake(self.held.popleft())
-        elif self.makers:
+        if self.held_events:
+            self.wake(self.held_events.popleft())
+        elif self.waiting_foreachs:
             # All of them are woken: the first may have no event to send, and would then wake no other.
-            for foreach in self.makers.values():
+            for foreach in self.waiting_foreachs.values():
                 self.wake(foreach)
-            self.makers.clear()
+            self.waiting_foreachs.clear()
 
     def may_make_more(self, foreach: StepRecord) -> bool:
         """Say whether a large foreach may make more elements now. Not while events are held; it is woken after that."""
-        if self.held:
-            self.makers[foreach.id] = foreach
+        if self.held_events:
+            self.waiting_foreachs[foreach.id] = foreach
             return False
-        self.makers.pop(foreach.id, None)
+        self.waiting_foreachs.pop(foreach.id, None)
         return True
 
     def fail_if_stuck(self) -> None:
         """Fail a run that nothing can move, not even an answer; the error names the waiting steps."""
-        if not (self.queue or self.open_events or self.is_ended or self.held or self.makers or self.scripts):
+        if not (
+            self.queue or self.open_events or self.is_ended or self.held_events or self.waiting_foreachs or self.scripts
+        ):
             stuck = NoProgress(tuple(stuck_paths(self.unfinished(), self.plan.name)))
             self._end_in_error(self.root, self._cause(self.root, type(stuck).__name__, str(stuck)))
             notify_waiters(self)

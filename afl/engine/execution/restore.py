@@ -83,9 +83,9 @@ def restore(
         for step in list(execution.steps.values()):
             _continue(execution, step)
         for _ in range(max_open_events - execution.open_events):
-            if not (execution.held or execution.makers):
+            if not (execution.held_events or execution.waiting_foreachs):
                 break
-            execution.release_held()
+            execution.release_held_event()
         if execution.made:
             execution.leave_made()
     execution.bounds.read_back(execution.count)
@@ -318,7 +318,7 @@ def _continue(execution: Execution, step: StepRecord) -> None:
         _continue_source(execution, step)
     elif step.state == StepState.BLOCK_EXECUTION_BEGIN and step.plan is not None and step.plan.splits:
         # A large foreach that has some of its elements.
-        execution.makers[step.id] = step
+        execution.waiting_foreachs[step.id] = step
     elif step.state == StepState.CREATED and execution.execution == 1:
         # Made in an iteration that had no room to run it.
         execution.made.append(step)
@@ -326,7 +326,7 @@ def _continue(execution: Execution, step: StepRecord) -> None:
         execution.wake(step)
     elif step.state == StepState.EVENT_TRANSMIT:
         if not step.event_state:
-            execution.hold(step)
+            execution.hold_event(step)
     elif step.state in _RUNNING_BLOCKS or (step.plan is not None and step.blocks is not None):
         if not step.blocks_open:
             execution.wake(step)

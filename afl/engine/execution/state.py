@@ -36,14 +36,13 @@ class ExecutionState:
         "execution",
         "has_caught",
         "has_effects",
-        "held",
+        "held_events",
         "id",
         "inputs",
         "is_ended",
         "iterations",
         "lane",
         "made",
-        "makers",
         "max_open_events",
         "new_scripts",
         "now_ms",
@@ -58,6 +57,7 @@ class ExecutionState:
         "scripts",
         "steps",
         "trace",
+        "waiting_foreachs",
     )
 
     def __init__(self, plan: WorkflowPlan, workflow_id: str, dispatch: Dispatch, trace: Trace | None = None) -> None:
@@ -101,9 +101,9 @@ class ExecutionState:
         self.documents: list[StepDocument | BoundStep] = []
         #: The number of unanswered events, and the steps that hold their event back until one of these is answered.
         self.open_events = 0
-        self.held: deque[StepRecord] = deque()
+        self.held_events: deque[StepRecord] = deque()
         #: Large foreachs that pause until the events of their existing elements are sent.
-        self.makers: dict[str, StepRecord] = {}
+        self.waiting_foreachs: dict[str, StepRecord] = {}
         self.max_open_events = limits.MAX_OPEN_EVENTS
         #: The limits of the run; the code that makes or loads it sets them.
         self.bounds = RunBounds()

@@ -195,7 +195,7 @@ def check_against_program(row: WorkflowRow, documents: Sequence[StepDocument], p
         waiting = [step.id for step in execution.queue] + list(execution.scripts)
         found = f"not runnable, and {waiting[0]} can continue"
         yield _finding("workflow.runnable", row.id, "", found, "runnable: otherwise no process continues it")
-    if not can_continue and row.runnable and not execution.held:
+    if not can_continue and row.runnable and not execution.held_events:
         yield _finding("workflow.runnable", row.id, "", "runnable, and no step can continue", "not runnable")
 
 
