@@ -255,7 +255,7 @@ class GroupMember:
 
     def _enqueue(self, partition: PartitionWork, record: Record, decoded: Event | Unreadable) -> None:
         if isinstance(decoded, Unreadable):
-            self._give_up(Work(partition=partition, record=record), decoded)
+            self._dead_letter(Work(partition=partition, record=record), decoded)
             return
         work = Work(partition=partition, record=record, event=decoded)
         if decoded.id in self._seen_events:
@@ -338,7 +338,7 @@ class GroupMember:
                 self._answering.fail(work, NO_HANDLER, f"no handler for facet {event.event_type}")
             return True
         if self._suspects.is_convicted(crashes):
-            self._give_up(work, PoisonEvent(event.id, crashes))
+            self._dead_letter(work, PoisonEvent(event.id, crashes))
             return True
         return False
 
@@ -378,11 +378,11 @@ class GroupMember:
                 self._suspects.not_started()
         return False
 
-    def _give_up(self, work: Work, error: Unreadable | PoisonEvent) -> None:
+    def _dead_letter(self, work: Work, error: Unreadable | PoisonEvent) -> None:
         """Dead-letter an event and answer StepFailed for it."""
         self._resources.counters.add("dead_lettered")
-        partition, given_up = work.partition.topic_partition, "%s[%d] offset %d is dead-lettered: %s"
-        self._warnings.error(f"dead letters of {partition.topic}", given_up, *partition, work.record.offset, error)
+        partition, message = work.partition.topic_partition, "%s[%d] offset %d is dead-lettered: %s"
+        self._warnings.error(f"dead letters of {partition.topic}", message, *partition, work.record.offset, error)
         self._in_flight.add(work)
         self._answering.dead_letter(work, error)
 

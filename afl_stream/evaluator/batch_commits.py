@@ -74,7 +74,7 @@ class BatchCommits:
         self._report_doubled(unit.doubled)
         self.batches += 1
         unit.keep()
-        self._runnable.extendleft(reversed(unit.put_off))
+        self._runnable.extendleft(reversed(unit.postponed))
         self._runnable.extend(w for w in unit.to_continue() if w not in self._runnable)
         self.published += len(batch.outbox)
         self._publisher.publish(first, batch.outbox)

@@ -23,7 +23,7 @@ from afl_stream.evaluator.script_turns import EndedScript, ScriptTurns
 from afl_stream.evaluator.sweeps import Sweeps
 from afl_stream.evaluator.turns import Turn, take_turns
 from afl_stream.evaluator.unit_of_work import UnitOfWork
-from afl_stream.evaluator.workflow_failure import free_memory, give_up, not_evaluable
+from afl_stream.evaluator.workflow_failure import fail_workflow, free_memory, not_evaluable
 from afl_stream.transport import (
     Assignor,
     BrokerUnavailable,
@@ -250,8 +250,8 @@ class ControlLoop:
                     return
                 except (BatchOfItsOwn, NotStorable, NotEvaluable) as error:
                     if not isinstance(error, BatchOfItsOwn):
-                        taken_apart = "a batch is split, and each of its records and turns is tried alone: %s"
-                        self._context.warnings.warning("batches that are split", taken_apart, error)
+                        message = "a batch is split, and each of its records and turns is tried alone: %s"
+                        self._context.warnings.warning("batches that are split", message, error)
                         free_memory(self._context)
                     break
                 except WorkflowConflict as error:
@@ -260,34 +260,34 @@ class ControlLoop:
             # One at a time: no workflow holds up another. Records first: one of them may cancel whose turn it is.
             for index, record in enumerate(records):
                 waiting = records[index:]
-                self._insist([record], [])
+                self._attempt_until_done([record], [])
             waiting = []
             for turn in turns:
-                self._insist([], [turn])
+                self._attempt_until_done([], [turn])
         except (SchemaUnavailable, BrokerUnavailable):
             # Raised by reading a record or a workflow's program, or by publishing its end: no record is skipped.
             self._unapplied = waiting
             raise
 
-    def _insist(self, records: list[Record], turns: list[Turn]) -> None:
+    def _attempt_until_done(self, records: list[Record], turns: list[Turn]) -> None:
         """Repeat until there is no conflict. Each conflict means that another writer made progress, so this ends."""
         while True:
             try:
-                self._attempt_or_give_up(records, turns)
+                self._attempt_or_fail(records, turns)
                 return
             except WorkflowConflict:
                 self._conflicts += 1
 
-    def _attempt_or_give_up(self, records: list[Record], turns: list[Turn]) -> None:
+    def _attempt_or_fail(self, records: list[Record], turns: list[Turn]) -> None:
         """Attempt a record or a turn, and end its workflow if that fails. Both raise WorkflowConflict."""
         try:
             self._attempt(records, turns)
         except (NotStorable, NotEvaluable) as error:
-            given_up = "the result of one record or turn ends its workflow"
-            self._context.warnings.error(given_up, given_up, exc_info=error)
+            message = "the result of one record or turn ends its workflow"
+            self._context.warnings.error(message, message, exc_info=error)
             workflow_id = turns[0].workflow_id if turns else None
             record = records[0] if records else None
-            give_up(self._context, record, workflow_id, error, lambda unit: self._commit(unit, records))
+            fail_workflow(self._context, record, workflow_id, error, lambda unit: self._commit(unit, records))
 
     def _attempt(self, records: list[Record], turns: list[Turn]) -> None:
         unit = UnitOfWork(self._context, is_alone=len(records) + len(turns) == 1)

@@ -13,7 +13,7 @@ from afl_stream.errors import AnswerExpired, NewerFormat, NotEvaluable, NotStora
 from afl_stream.evaluator.batch_outputs import record_of
 from afl_stream.evaluator.context import EvaluatorContext
 from afl_stream.evaluator.unit_of_work import UnitOfWork
-from afl_stream.evaluator.workflow_failure import free_memory, give_up, not_evaluable
+from afl_stream.evaluator.workflow_failure import fail_workflow, free_memory, not_evaluable
 
 _log = logging.getLogger(__name__)
 
@@ -176,7 +176,7 @@ class ParkedAnswers:
         self._context.warnings.error(
             given_up, "a parked answer to step %s ends its workflow", row.step_id, exc_info=error
         )
-        give_up(self._context, record_of(row), None, error, commit)
+        fail_workflow(self._context, record_of(row), None, error, commit)
 
     def _forget_gone(self, there: Sequence[ParkedWorkflow]) -> None:
         """Drop notes about answers that are no longer parked."""
@@ -198,12 +198,12 @@ class ParkedAnswers:
         due = [head for head in heads if head.id not in self._newer and self._context.lanes.owns(head.workflow_id)]
         due.sort(key=self._turns())
         for batch in _by_bytes(due):
-            self._give_up(batch, until_s)
+            self._dead_letter(batch, until_s)
             self._context.parking.forget_all()
             if self._monotonic_s() > until_s:
                 break
 
-    def _give_up(self, heads: Sequence[ParkedHead], until_s: float) -> None:
+    def _dead_letter(self, heads: Sequence[ParkedHead], until_s: float) -> None:
         store = self._context.store
         revisions = store.revisions({head.workflow_id for head in heads})
         # One that has found its step after all is judged as ever.

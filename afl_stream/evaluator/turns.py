@@ -29,7 +29,7 @@ def take_turns(unit: UnitOfWork, turns: Sequence[Turn], clock: Clock, until_s: f
     started_s = time.monotonic()
     for number, turn in enumerate(turns):
         if number and turn.script is None and clock.monotonic_s() > until_s:
-            unit.put_off.append(turn.workflow_id)
+            unit.postponed.append(turn.workflow_id)
         else:
             _take_turn(unit, turn)
     return time.monotonic() - started_s

@@ -75,7 +75,7 @@ class UnitOfWork:
         #: Workflows over their budget: committed as runnable, they continue in a later batch.
         self.over_budget: list[str] = []
         #: Runnable workflows that had no turn: others took the time for it.
-        self.put_off: list[str] = []
+        self.postponed: list[str] = []
         self.outputs = BatchOutputs(context, self.batch)
         #: Records that were decoded, or why not, by where they stand.
         self._read: dict[tuple[str, int, int], Message | Exception] = {}
@@ -306,7 +306,7 @@ class UnitOfWork:
         """Return the workflows among those of this unit that have ended, in it or before."""
         return [execution.id for execution in self._executions.values() if execution is not None and execution.is_ended]
 
-    def give_up(self, record: Record | None, workflow_id: str | None, error: Exception) -> None:
+    def fail_workflow(self, record: Record | None, workflow_id: str | None, error: Exception) -> None:
         """Fail the workflow of a record or turn that cannot be evaluated or stored, and dead-letter the record.
 
         Without a workflow id, the record's workflow is left as it is stored.

@@ -32,7 +32,7 @@ def free_memory(context: EvaluatorContext) -> None:
     context.workflows.evict_all()
 
 
-def give_up(
+def fail_workflow(
     context: EvaluatorContext,
     record: Record | None,
     workflow_id: str | None,
@@ -47,7 +47,7 @@ def give_up(
     free_memory(context)
     unit = UnitOfWork(context)
     try:
-        unit.give_up(record, workflow_id, error)
+        unit.fail_workflow(record, workflow_id, error)
         commit(unit)
     except (NotStorable, NotEvaluable, *EXHAUSTED) as again:
         text = "workflow %s cannot be ended, and stays as it is stored: %s"
