@@ -131,7 +131,7 @@ class Answering:
             answer_token=event.answer_token,
             headers=dict(work.record.headers),
             send_update=partial(self._update, work, event),
-            is_stopping=lambda: self._resources.shutdown.is_stopping or not work.partition.held,
+            is_stopping=lambda: self._resources.shutdown.is_stopping or not work.partition.is_assigned,
             is_over=lambda: call.is_over,
             is_cancelled=lambda: self._resources.cancellations.has_cancelled(event, self._resources.clock_s()),
         )

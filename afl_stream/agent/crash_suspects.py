@@ -6,7 +6,7 @@ import logging
 from collections.abc import Collection
 from typing import Final
 
-from afl_stream.agent.partitions import FIRST_BACKOFF_S, HeldPartitions
+from afl_stream.agent.partitions import FIRST_BACKOFF_S, AssignedPartitions
 from afl_stream.agent.resources import AgentResources
 from afl_stream.agent.work import PartitionWork, Work
 
@@ -30,9 +30,9 @@ class Suspects:
     have caused it, and the gap takes milliseconds while a broker answers. Belongs to the thread of the member.
     """
 
-    def __init__(self, resources: AgentResources, held: HeldPartitions) -> None:
+    def __init__(self, resources: AgentResources, assigned: AssignedPartitions) -> None:
         self._resources = resources
-        self._held = held
+        self._assigned = assigned
         self._most_crashes = max(FEWEST_CRASHES, resources.config.stream.agent.max_crashes)
         #: The suspect that runs secluded, or has ended without a commit that says so to the next owner.
         self._running: Work | None = None
@@ -74,7 +74,7 @@ class Suspects:
         now_s = self._resources.clock_s()
         if now_s < self._again_s:
             return
-        if work.partition.held and not self._held.commit([work.partition], wait=True):
+        if work.partition.is_assigned and not self._assigned.commit([work.partition], wait=True):
             self._again_s = now_s + FIRST_BACKOFF_S
             return
         self.not_started()

@@ -12,7 +12,7 @@ from afl_stream.agent.answers import NO_HANDLER, After, Answering, Completion, P
 from afl_stream.agent.crash_suspects import Suspects
 from afl_stream.agent.decoding import decode_first
 from afl_stream.agent.handlers import RouteTable
-from afl_stream.agent.partitions import FIRST_BACKOFF_S, HeldPartitions
+from afl_stream.agent.partitions import FIRST_BACKOFF_S, AssignedPartitions
 from afl_stream.agent.resources import AgentResources
 from afl_stream.agent.subscriptions import Subscription, SubscriptionChange
 from afl_stream.agent.work import PartitionWork, Work, WorkBatch
@@ -60,15 +60,15 @@ class GroupMember:
         self._routes = routes
         self._skips_cancelled = resources.config.stream.agent.skip_cancelled
         self._answering = Answering(resources, subscription.group)
-        self._held = HeldPartitions(resources, consumer, subscription.group, self._before_revoke, self._on_drop)
-        self._subscribed = SubscriptionChange(subscription, self._held, resources, self._answering.wake.set)
+        self._assigned = AssignedPartitions(resources, consumer, subscription.group, self._before_revoke, self._on_drop)
+        self._subscribed = SubscriptionChange(subscription, self._assigned, resources, self._answering.wake.set)
         #: Work by step, the one whose turn it is first: that one is ready, in flight, or about to start.
         self._steps: dict[str, deque[Work]] = {}
         self._queued = 0
         self._ready: deque[Work] = deque()
         self._to_send: list[tuple[float, Work]] = []
         self._in_flight: set[Work] = set()
-        self._suspects = Suspects(resources, self._held)
+        self._suspects = Suspects(resources, self._assigned)
         self._warnings = LimitedLog(log)
         self._seen_events: OrderedDict[str, None] = OrderedDict()
         resources.pool.on_free(self._answering.wake.set)
@@ -106,8 +106,8 @@ class GroupMember:
         resources.producer.poll(0)
         resources.pool.expire()
         self._take_completions()
-        self._held.commit_when_due()
-        self._held.measure_lag()
+        self._assigned.commit_when_due()
+        self._assigned.measure_lag()
         resources.shutdown.check()
         return count
 
@@ -125,12 +125,12 @@ class GroupMember:
     @property
     def has_read_all(self) -> bool:
         """Whether the broker says that no record is left to read."""
-        return self._held.has_read_all
+        return self._assigned.has_read_all
 
     @property
     def has_partitions(self) -> bool:
         """Whether the group has assigned partitions to this member."""
-        return any(True for _ in self._held)
+        return any(True for _ in self._assigned)
 
     @property
     def in_flight(self) -> int:
@@ -146,7 +146,7 @@ class GroupMember:
     def commit(self) -> None:
         """Commit what is finished, and wait until that is durable."""
         self._take_completions()
-        self._held.commit_now()
+        self._assigned.commit_now()
 
     def drain(self, deadline_s: float) -> bool:
         """Finish the running handlers, answer, commit, leave. False: a handler was still running at the deadline."""
@@ -156,13 +156,13 @@ class GroupMember:
         self._resources.shutdown.check()
         finished = not self._in_flight
         if not self.has_left:
-            self._held.leave()
+            self._assigned.leave()
         self._resources.shutdown.check()
         return finished
 
     def health(self) -> tuple[tuple[str, ...], int]:
         """Return what is wrong, in words, and the lag. Any thread may call this."""
-        return self._held.health(len(self._in_flight))
+        return self._assigned.health(len(self._in_flight))
 
     # Another subscription
 
@@ -175,8 +175,8 @@ class GroupMember:
         return self.has_left
 
     def _commit_topics(self, topics: frozenset[str]) -> bool:
-        partitions = [partition for partition in self._held if partition.topic_partition.topic in topics]
-        return self._held.commit(partitions, wait=True, clean=True)
+        partitions = [partition for partition in self._assigned if partition.topic_partition.topic in topics]
+        return self._assigned.commit(partitions, wait=True, clean=True)
 
     # Partitions that go
 
@@ -205,17 +205,17 @@ class GroupMember:
     # Reading
 
     def _read(self, timeout_s: float, reading: bool) -> int:
-        held = self._held
-        backoff_s = held.backoff_s()
+        assigned = self._assigned
+        backoff_s = assigned.backoff_s()
         if backoff_s is not None:
             self._answering.wake.wait(min(backoff_s, timeout_s))
         # A paused partition does not count: it must not keep the others from being read.
         room = self._resources.config.queue_records - self._queued + len(self._in_flight) if reading else 0
-        held.pause_full(room)
+        assigned.pause_full(room)
         if room > 0 and not self._ready:
-            busy = self._in_flight or held.is_dirty or held.is_waiting
-            return held.read(room, min(timeout_s, BUSY_POLL_S) if busy else timeout_s)
-        count = held.read(max(room, 1), 0.0)
+            busy = self._in_flight or assigned.is_dirty or assigned.is_waiting
+            return assigned.read(room, min(timeout_s, BUSY_POLL_S) if busy else timeout_s)
+        count = assigned.read(max(room, 1), 0.0)
         if not count:
             self._answering.wake.wait(min(timeout_s, BUSY_POLL_S))
         return count
@@ -224,7 +224,7 @@ class GroupMember:
         self._take_completions()
         self._suspects.let_others_start(self._in_flight)
         if starting:
-            for partition in self._held:
+            for partition in self._assigned:
                 self._decode(partition)
             self._start()
 
@@ -244,7 +244,7 @@ class GroupMember:
             partition.waits, partition.waits_for = 0, None
             partition.dirty = True
             if progress.take(record.offset):
-                if record.offset < progress.read_again_until and self._held.read_again.skips(
+                if record.offset < progress.read_again_until and self._assigned.read_again.skips(
                     partition.topic_partition, decoded
                 ):
                     progress.finish(record.offset)
@@ -362,14 +362,14 @@ class GroupMember:
                 doubtful[partition.topic_partition] = partition
             if work.crashes:
                 # Marked records of other partitions that have finished since must not count as running beside it.
-                doubtful.update({other.topic_partition: other for other in self._held if other.dirty})
-        if not doubtful or self._held.commit(doubtful.values(), wait=True):
+                doubtful.update({other.topic_partition: other for other in self._assigned if other.dirty})
+        if not doubtful or self._assigned.commit(doubtful.values(), wait=True):
             return True
         retry_at_s = self._resources.clock_s() + FIRST_BACKOFF_S
         for work in reversed(starting):
             work.is_running = False
             work.partition.progress.pause(work.record.offset)
-            if work.partition.held:
+            if work.partition.is_assigned:
                 work.not_before_s = retry_at_s
                 self._ready.appendleft(work)
         for batch in batches:
@@ -400,7 +400,7 @@ class GroupMember:
 
     def _take_completion(self, completion: Completion) -> None:
         work = completion.work
-        self._held.progressed()
+        self._assigned.progressed()
         if completion.after is After.RETRY:
             self._in_flight.discard(work)
             self._retry(work, completion.wait_s)
@@ -420,11 +420,11 @@ class GroupMember:
             self._answering.send(work)
         else:
             if completion.after is After.SEND_NEXT:
-                self._resources.counters.add("answered" if work.partition.held else "orphaned")
+                self._resources.counters.add("answered" if work.partition.is_assigned else "orphaned")
             self._finish(work)
 
     def _retry(self, work: Work, wait_s: float) -> None:
-        if not work.partition.held:
+        if not work.partition.is_assigned:
             self._next_of_step(work, done=False)
             return
         work.partition.progress.pause(work.record.offset)
@@ -434,7 +434,7 @@ class GroupMember:
     def _finish(self, work: Work) -> None:
         self._in_flight.discard(work)
         self._suspects.forget(work)
-        if work.partition.held:
+        if work.partition.is_assigned:
             work.partition.progress.finish(work.record.offset)
             work.partition.dirty = True
         self._next_of_step(work, done=True)

@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 FIRST_BACKOFF_S: Final = 0.05
 
 
-class HeldPartitions:
+class AssignedPartitions:
     """The partitions that one membership holds. Everything but `health` belongs to the thread that reads.
 
     `before_revoke` runs while partitions are still held, `on_drop` after one is gone.
@@ -176,8 +176,8 @@ class HeldPartitions:
         if self._resources.shutdown.is_dead:
             return
         self._before_revoke(partitions)
-        held = [self._partitions[partition] for partition in partitions if partition in self._partitions]
-        self.commit(held, wait=True, clean=True)
+        assigned = [self._partitions[partition] for partition in partitions if partition in self._partitions]
+        self.commit(assigned, wait=True, clean=True)
         self._drop(partitions)
 
     def on_lost(self, partitions: Sequence[TopicPartition]) -> None:
@@ -196,7 +196,7 @@ class HeldPartitions:
             partition = self._partitions.pop(topic_partition, None)
             self._paused.discard(topic_partition)
             if partition is not None:
-                partition.held = False
+                partition.is_assigned = False
                 partition.undecoded.clear()
                 self._on_drop(partition)
 
@@ -221,7 +221,7 @@ class HeldPartitions:
         offsets: dict[TopicPartition, CommittedOffset] = {}
         for partition in partitions:
             checkpoint = partition.progress.checkpoint(clean=clean)
-            if checkpoint is not None and partition.held:
+            if checkpoint is not None and partition.is_assigned:
                 offsets[partition.topic_partition] = checkpoint
         if not offsets or self._resources.shutdown.is_dead:
             return not self._resources.shutdown.is_dead
@@ -271,8 +271,8 @@ class HeldPartitions:
 
     def health(self, in_flight: int) -> tuple[tuple[str, ...], int]:
         """Return what is wrong, in words, and the lag. Any thread may call this."""
-        held = tuple(self._partitions.values())
-        reasons = [why for partition in held if (why := partition.paused_reason or partition.waits_for) is not None]
+        assigned = tuple(self._partitions.values())
+        reasons = [why for partition in assigned if (why := partition.paused_reason or partition.waits_for) is not None]
         if (problem := self._watchdog.problem) is not None:
             reasons.append(problem if self.group in problem else f"group {self.group}: {problem}")
         silent_s = self._resources.clock_s() - self._last_progress_s

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from threading import Lock
 from typing import Final
 
-from afl_stream.agent.partitions import HeldPartitions
+from afl_stream.agent.partitions import AssignedPartitions
 from afl_stream.agent.resources import AgentResources
 
 log = logging.getLogger(__name__)
@@ -30,12 +30,16 @@ class SubscriptionChange:
     """The topics that a member reads. All methods but `change` belong to the thread that gives the member its turns."""
 
     def __init__(
-        self, subscription: Subscription, held: HeldPartitions, resources: AgentResources, wake: Callable[[], None]
+        self,
+        subscription: Subscription,
+        assigned: AssignedPartitions,
+        resources: AgentResources,
+        wake: Callable[[], None],
     ) -> None:
         self.subscription = subscription
         #: Whether the member has left its group. It does not come back.
         self.has_left = False
-        self._held = held
+        self._assigned = assigned
         self._resources = resources
         self._wake = wake
         self._wanted = subscription
@@ -113,10 +117,10 @@ class SubscriptionChange:
 
     def _read_only(self, subscription: Subscription) -> None:
         self.subscription = subscription
-        self._held.wanted = frozenset(subscription.topics)
+        self._assigned.wanted = frozenset(subscription.topics)
 
     def _subscribe(self, topics: frozenset[str]) -> None:
-        self._held.join(sorted(topics))
+        self._assigned.join(sorted(topics))
         self._subscribed = topics
 
     def _leave_for_good(self, subscription: Subscription) -> bool:
@@ -125,5 +129,5 @@ class SubscriptionChange:
             if self._wanted is not subscription:
                 return False
             self.has_left = True
-        self._held.leave()
+        self._assigned.leave()
         return True

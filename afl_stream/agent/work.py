@@ -34,7 +34,7 @@ class PartitionWork:
 
     topic_partition: TopicPartition
     progress: PartitionProgress
-    held: bool = True
+    is_assigned: bool = True
     #: Read, but not decoded: past the window, or behind a record that cannot be decoded now.
     undecoded: deque[Record] = field(default_factory=deque)
     #: When to try again to decode the first of them.
