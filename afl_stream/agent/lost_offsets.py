@@ -13,7 +13,7 @@ from typing import Final
 
 from afl_stream.agent.resources import AgentResources
 from afl_stream.errors import NewerFormat, SchemaUnavailable, StreamError, Unreadable
-from afl_stream.reading.log_ranges import NotReadInTime, in_words, read_ranges, without_offset
+from afl_stream.reading.log_ranges import NotReadInTime, in_words, read_ranges, uncommitted_ranges
 from afl_stream.transport import CommittedOffset, Consumer, TopicPartition, Watermarks
 from afl_stream.wire.messages import Event
 
@@ -73,12 +73,12 @@ class ReadAgain:
         partitions with an offset. Raises OffsetsLost where offsets are lost and that is refused, Stopping once the
         process is told to end, and what the transport raises.
         """
-        bare = without_offset(consumer, partitions, committed)
-        if not bare and not noted:
+        uncommitted = uncommitted_ranges(consumer, partitions, committed)
+        if not uncommitted and not noted:
             return {}
         why_unknown = self._resources.ended_runs.read()
-        if bare:
-            self._judge(bare, why_unknown)
+        if uncommitted:
+            self._judge(uncommitted, why_unknown)
         elif why_unknown is not None:
             log.warning(
                 "group %s reads %s again, as an earlier process of it had begun to; it is not known which runs have "
@@ -88,39 +88,41 @@ class ReadAgain:
         # Of a new group of a deployment where nothing has ended nothing has to be noted.
         if why_unknown is None and not self._resources.ended_runs.are_known:
             return dict(noted)
-        return {**noted, **{partition: bounds.high for partition, bounds in bare.items()}}
+        return {**noted, **{partition: bounds.high for partition, bounds in uncommitted.items()}}
 
-    def _judge(self, bare: Mapping[TopicPartition, Watermarks], why_unknown: str | None) -> None:
+    def _judge(self, uncommitted: Mapping[TopicPartition, Watermarks], why_unknown: str | None) -> None:
         """Log whether partitions without an offset are taken for new or for lost."""
         if why_unknown is not None:
             if self._refuses:
-                raise OffsetsLost(self._group, bare, f"{_UNKNOWN}: {why_unknown}")
+                raise OffsetsLost(self._group, uncommitted, f"{_UNKNOWN}: {why_unknown}")
             log.warning(
                 "group %s has no committed offsets for %s, and handles all events that are not known to belong to "
                 "an ended run, because %s: %s",
-                self._group, in_words(bare), _UNKNOWN, why_unknown,
+                self._group, in_words(uncommitted), _UNKNOWN, why_unknown,
             )  # fmt: skip
             return
         try:
-            are_lost = self._stand_answered_among(bare)
+            are_lost = self._stand_answered_among(uncommitted)
         except NotReadInTime as error:
             if self._refuses:
-                raise OffsetsLost(self._group, bare, f"{_UNKNOWN}: {error}") from error
+                raise OffsetsLost(self._group, uncommitted, f"{_UNKNOWN}: {error}") from error
             log.warning("group %s has no committed offsets, and counts as new: %s", self._group, error)
             are_lost = False
         if are_lost:
-            self._tell_lost(bare)
+            self._tell_lost(uncommitted)
         else:
-            self._unreported.update(bare)
-            log.info("group %s is new to %s, and starts at the beginning of the log", self._group, in_words(bare))
+            self._unreported.update(uncommitted)
+            log.info(
+                "group %s is new to %s, and starts at the beginning of the log", self._group, in_words(uncommitted)
+            )
 
-    def _stand_answered_among(self, bare: Mapping[TopicPartition, Watermarks]) -> bool:
+    def _stand_answered_among(self, uncommitted: Mapping[TopicPartition, Watermarks]) -> bool:
         """Return whether an event of a completed run is among the oldest records."""
         if not self._resources.ended_runs.are_known:
             return False
         oldest = {
             partition: Watermarks(low=bounds.low, high=min(bounds.high, bounds.low + _LOOKED_AT))
-            for partition, bounds in bare.items()
+            for partition, bounds in uncommitted.items()
         }
         for records in read_ranges(self._resources.transport, oldest, _LOOK_S):
             for record in records:

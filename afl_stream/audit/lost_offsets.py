@@ -6,7 +6,7 @@ import logging
 from collections.abc import Sequence
 
 from afl_stream.audit.lines import AuditSink, LastWritten
-from afl_stream.reading.log_ranges import in_words, without_offset
+from afl_stream.reading.log_ranges import in_words, uncommitted_ranges
 from afl_stream.transport import Consumer, TopicPartition
 
 log = logging.getLogger(__name__)
@@ -21,9 +21,9 @@ def written_before_offsets_were_lost(
     """
     if not sink.written():
         return {}
-    bare = without_offset(consumer, partitions, consumer.committed(partitions))
-    written = sink.written(whole=True) if bare else {}
-    lost = {partition: bounds for partition, bounds in bare.items() if partition in written}
+    uncommitted = uncommitted_ranges(consumer, partitions, consumer.committed(partitions))
+    written = sink.written(whole=True) if uncommitted else {}
+    lost = {partition: bounds for partition, bounds in uncommitted.items() if partition in written}
     if lost:
         log.warning(
             "group %s has no committed offsets for %s, but the audit file has lines of their records: brokers drop "

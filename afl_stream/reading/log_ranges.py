@@ -33,14 +33,14 @@ class NotReadInTime(TransportError):
         super().__init__(f"{', '.join(topics)} could not be read to the end in {timeout_s:g} s")
 
 
-def without_offset(
+def uncommitted_ranges(
     consumer: Consumer, partitions: Iterable[TopicPartition], committed: Container[TopicPartition]
 ) -> dict[TopicPartition, Watermarks]:
     """Return the bounds of those partitions that have records and no committed offset.
 
     Raises what the transport raises.
     """
-    bare: dict[TopicPartition, Watermarks] = {}
+    uncommitted: dict[TopicPartition, Watermarks] = {}
     for partition in partitions:
         if partition not in committed:
             try:
@@ -48,8 +48,8 @@ def without_offset(
             except UnknownTopic:
                 continue  # Not every broker has heard of it yet: it is new, or gone, which reading tells.
             if bounds.low < bounds.high:
-                bare[partition] = bounds
-    return bare
+                uncommitted[partition] = bounds
+    return uncommitted
 
 
 def in_words(ranges: Mapping[TopicPartition, Watermarks]) -> str:
