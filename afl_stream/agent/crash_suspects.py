@@ -40,11 +40,11 @@ class Suspects:
         self._waiting: Work | None = None
         self._again_s = 0.0
 
-    def is_convicted(self, crashes: int) -> bool:
+    def has_crashed_too_often(self, crashes: int) -> bool:
         """Return whether a record with so many crashes is given up."""
         return crashes >= self._most_crashes
 
-    def has_last_chance(self, crashes: int) -> bool:
+    def has_one_crash_left(self, crashes: int) -> bool:
         """Return whether one more crash would give the record up."""
         return crashes == self._most_crashes - 1
 
@@ -61,12 +61,12 @@ class Suspects:
         self._running, self._waiting = work, None
         return True
 
-    def not_started(self) -> None:
+    def end_seclusion(self) -> None:
         """Release the slot: the suspect that it was taken for could not start."""
         self._running = None
         self._resources.pool.end_seclusion(self)
 
-    def let_others_start(self, in_flight: Collection[Work]) -> None:
+    def end_seclusion_when_done(self, in_flight: Collection[Work]) -> None:
         """Commit that the suspect has ended, once it has, and let others start."""
         work = self._running
         if work is None or work in in_flight:
@@ -77,7 +77,7 @@ class Suspects:
         if work.partition.is_assigned and not self._assigned.commit([work.partition], wait=True):
             self._again_s = now_s + FIRST_BACKOFF_S
             return
-        self.not_started()
+        self.end_seclusion()
 
     def forget(self, work: Work) -> None:
         """Forget a finished record; it may be the waiting suspect, whose run was cancelled meanwhile."""

@@ -222,7 +222,7 @@ class GroupMember:
 
     def _advance(self, starting: bool) -> None:
         self._take_completions()
-        self._suspects.let_others_start(self._in_flight)
+        self._suspects.end_seclusion_when_done(self._in_flight)
         if starting:
             for partition in self._assigned:
                 self._decode(partition)
@@ -286,7 +286,7 @@ class GroupMember:
             crashes = work.crashes
             if self._ends_unstarted(work, crashes) or (batches and not crashes and batches[-1].take(work)):
                 continue
-            is_secluded = crashes > 0 and self._suspects.has_last_chance(crashes)
+            is_secluded = crashes > 0 and self._suspects.has_one_crash_left(crashes)
             if self._suspects.reserve(work) if is_secluded else self._resources.pool.reserve():
                 batches.append(WorkBatch(work, is_secluded=is_secluded))
             else:
@@ -337,7 +337,7 @@ class GroupMember:
                 self._in_flight.add(work)
                 self._answering.fail(work, NO_HANDLER, f"no handler for facet {event.event_type}")
             return True
-        if self._suspects.is_convicted(crashes):
+        if self._suspects.has_crashed_too_often(crashes):
             self._dead_letter(work, PoisonEvent(event.id, crashes))
             return True
         return False
@@ -375,7 +375,7 @@ class GroupMember:
         for batch in batches:
             self._resources.pool.release()
             if batch.is_secluded:
-                self._suspects.not_started()
+                self._suspects.end_seclusion()
         return False
 
     def _dead_letter(self, work: Work, error: Unreadable | PoisonEvent) -> None:
