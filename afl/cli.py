@@ -18,7 +18,7 @@ from afl.commands.terminal import say
 from afl.commands.texts import ast_command, doc_command, fmt_command
 from afl.core.exit_codes import ExitCode, table
 from afl.core.process.click_errors import broken_pipes_raised, show_usage_error
-from afl.core.process.signals import Told, signals_handled
+from afl.core.process.signals import EndedBySignal, signals_handled
 from afl.core.process.standard_streams import flush_output, give_up_output, standard_streams
 from afl.errors import AFLError
 
@@ -114,7 +114,7 @@ def _main(args: Sequence[str] | None) -> int:
     except click.ClickException as error:
         show_usage_error(error)
         return error.exit_code
-    except (click.Abort, KeyboardInterrupt, Told):
+    except (click.Abort, KeyboardInterrupt, EndedBySignal):
         say("interrupted")
         return ExitCode.INTERRUPTED
     except BrokenPipeError:

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 import click
 
 from afl.core.process.click_options import strictness_options
-from afl.core.process.signals import Told
+from afl.core.process.signals import EndedBySignal
 from afl.core.process.standard_streams import give_up_output, stdout_apart
 from afl.core.strictness import Strictness
 from afl_stream.commands.invocation import Invocation
@@ -86,8 +86,8 @@ def service(command: F) -> F:
     def wrapped(invocation: Invocation, *args: Any, **options: Any) -> ExitCode:
         try:
             code: ExitCode = command(invocation, *args, **options)
-        except Told as told:
-            invocation.terminal().remark(f"{told} before it had started; no work was lost")
+        except EndedBySignal as ended:
+            invocation.terminal().remark(f"{ended} before it had started; no work was lost")
             return ExitCode.OK
         return code
 

@@ -19,7 +19,7 @@ _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 Remaining = Callable[[], str]
 
 
-class Told(KeyboardInterrupt):
+class EndedBySignal(KeyboardInterrupt):
     """A signal asked this process to end while no work was under way that it would have to finish."""
 
     def __init__(self, number: int) -> None:
@@ -64,7 +64,7 @@ class _Handler:
         PROCESS_STOP.set()
         drain = self.drain
         if drain is None:
-            raise Told(number)
+            raise EndedBySignal(number)
         drain.stop()
         drain.is_told_or_over.set()
         _say(f"{name}: ends when this is done: {_waits(drain)}{drain.at_most}. A second signal ends it at once")
@@ -77,8 +77,8 @@ _handlers: list[_Handler] = []
 def signals_handled(second_code: Callable[[int], int] = lambda number: 128 + number) -> Iterator[None]:
     """Handle both signals. Enter this before slow work: connecting, heavy imports, opening a store.
 
-    The first signal raises Told in the main thread, or starts the drain inside `draining`. A second one ends the
-    process at once with `second_code` of its number. Both signals always have a handler, because the kernel ignores
+    The first signal raises EndedBySignal in the main thread, or starts the drain inside `draining`. A second one ends
+    the process at once with `second_code` of its number. Both signals always have a handler, because the kernel ignores
     signals without a handler for process 1 of a container.
 
     Nested calls, and calls outside the main thread, where Python allows no handlers, change nothing.

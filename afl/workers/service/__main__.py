@@ -17,7 +17,7 @@ from typing import Final, NoReturn
 from afl.core.handlers.modules import HandlerModuleError, HandlersArgument
 from afl.core.handlers.stuck_handlers import HandlersStuck
 from afl.core.process.private_files import make_private_file, protect
-from afl.core.process.signals import Remaining, Told, draining, signals_handled
+from afl.core.process.signals import EndedBySignal, Remaining, draining, signals_handled
 from afl.core.process.standard_streams import standard_streams
 from afl.core.process.stopping import PROCESS_STOP, StopFlag
 from afl.core.text.exception_text import exception_line, exception_text, exception_traceback
@@ -62,8 +62,8 @@ def _main(args: Sequence[str] | None) -> int:
     _set_up_logging(options.log_level, options.log_file)
     try:
         return _run(options)
-    except Told as told:
-        _log.info("%s before it had started; no work was under way", told)
+    except EndedBySignal as ended:
+        _log.info("%s before it had started; no work was under way", ended)
         return OK
     except NoStoreNamed as error:
         _say(str(error))

@@ -12,7 +12,7 @@ import pytest
 
 from afl.core.process.file_holders import holders_text
 from afl.core.process.long_waits import Waits
-from afl.core.process.signals import Told, draining, signals_handled
+from afl.core.process.signals import EndedBySignal, draining, signals_handled
 from afl.core.process.stopping import PROCESS_STOP, StopFlag
 from tests.eventually import eventually
 
@@ -51,7 +51,7 @@ def test_a_flag_that_was_taken_back_is_waited_for_again() -> None:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_before_anything_is_under_way_ends_what_the_process_does(number: int) -> None:
     before = signal.getsignal(number)
-    with signals_handled(), pytest.raises(Told) as told:
+    with signals_handled(), pytest.raises(EndedBySignal) as told:
         signal.raise_signal(number)
 
     assert told.value.number == number
