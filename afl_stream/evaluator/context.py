@@ -22,7 +22,7 @@ from afl_stream.wire.codec import Codec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Deployment:
+class EvaluatorContext:
     """The context that all units of work of one evaluator share."""
 
     config: StreamConfig

@@ -132,7 +132,7 @@ def test_a_cut_run_gives_what_a_whole_one_gives(seed: int) -> None:
 @pytest.mark.parametrize("cut", _CUTS)
 def test_the_loop_cuts_where_the_evaluator_does(cut: int) -> None:
     deployment = embedded(None)
-    cut_after(deployment.evaluator().service.loop._d.workflows, cut)
+    cut_after(deployment.evaluator().service.loop._context.workflows, cut)
     deployment.settle()
     for seed in range(0, 12, 2):
         expected = Run(generate(seed), cut=cut, is_cold=False)

@@ -221,7 +221,7 @@ class SlowSchemas:
         #: The workflows of each commit that was tried.
         self.tried: list[set[str]] = []
         self._now_s = 0.0
-        deployment = desk.evaluator.service.loop._d
+        deployment = desk.evaluator.service.loop._context
         self.answers = ParkedAnswers(deployment, self._commit, monotonic_s=lambda: self._now_s)
 
     def _commit(self, unit: UnitOfWork) -> None:

@@ -66,7 +66,7 @@ class StepDocument(NamedTuple):
     deadline_ms: int | None = None
 
 
-class Place:
+class BlockIds:
     """The place of the statements of a running block: the common part of the rows of their steps."""
 
     __slots__ = ("_digest", "block_id", "owner_id", "root_id", "workflow_id")
@@ -106,7 +106,7 @@ class BoundStep:
 
     def __init__(
         self,
-        block_ids: Place,
+        block_ids: BlockIds,
         statement: StatementPlan,
         number: int,
         revision: int,
