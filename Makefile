@@ -6,7 +6,7 @@ WORKERS ?= 2
 # A worker that has nothing left takes from the others: tests of one module may take a second or a minute.
 PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -q
 
-.PHONY: demo demo-kafka test test-kafka test-mongo test-long test-all coverage fuzz stress check lint types imports format kafka-up kafka-down clean
+.PHONY: demo demo-kafka test test-kafka test-mongo test-long test-all coverage fuzz stress check lint types imports format kafka-up kafka-down grammar clean
 
 demo: $(STAMP)
 	@$(BIN)/python -m examples.licence_audit

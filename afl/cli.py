@@ -42,7 +42,7 @@ class _CompileByDefault(click.Group):
 
         return any(name in ("--version", "--help") for name in near_names(word, ["--version", "--help"])[:1])
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         # In the order in which a new user meets them.
         return list(self.commands)
 

@@ -62,7 +62,7 @@ Exit codes:
 class _InOrder(click.Group):
     """A group that lists its commands in the order in which a person needs them."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         return list(self.commands)
 
 

@@ -52,7 +52,7 @@ class ClaudeAgentRunner:
     `usage` counts all runs. An instance runs one workflow at a time.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - a public signature, settings by name
         self,
         evaluator: Evaluator,
         persistence: PersistenceAPI,

@@ -31,7 +31,7 @@ from afl.core.process.click_options import strictness_options
 @strictness_options
 @source_options
 @click.pass_context
-def compile_command(
+def compile_command(  # noqa: PLR0913 - click passes each option by its name
     ctx: click.Context,
     named: Named,
     output: str | None,

@@ -20,7 +20,7 @@ _MISSING = "the language server needs pygls; install the extra: afl-stream[edito
     help="Look for namespaces below this folder too, not only in the editor's workspace.",
 )
 @click.option("--stdio", is_flag=True, help="Accepted for editors that pass it, and always on.")
-def lsp_command(source_path: tuple[Path, ...], stdio: bool) -> None:
+def lsp_command(source_path: tuple[Path, ...], stdio: bool) -> None:  # noqa: ARG001 - click passes it
     """Speak the Language Server Protocol with an editor, which starts this command itself."""
     try:
         from afl.config import load_config

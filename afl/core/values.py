@@ -185,7 +185,7 @@ def check_integer(value: Any, _depth: int = 0, name: str = "Long") -> int:
     return value
 
 
-def check_double(value: Any, depth: int = 0) -> float:
+def check_double(value: Any, _depth: int = 0) -> float:
     """Check a Double; an integer that a Double holds exactly is converted."""
     if isinstance(value, float):
         if value - value != 0.0:  # NaN and the infinities only.

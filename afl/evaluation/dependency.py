@@ -32,7 +32,7 @@ class DependencyGraph:
     def from_ast(
         cls,
         block_ast: Node,
-        workflow_inputs: Collection[str],
+        workflow_inputs: Collection[str],  # noqa: ARG003 - a public signature
         program_ast: Node | CompiledProgram | None = None,
         *,
         namespace: str = "",

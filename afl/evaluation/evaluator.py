@@ -54,7 +54,7 @@ _T = TypeVar("_T")
 class Evaluator:
     """Executor of workflows. Thread-safe."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - a public signature, limits by name
         self,
         persistence: EngineStore,
         telemetry: Telemetry | None = None,
@@ -138,8 +138,8 @@ class Evaluator:
         workflow_id_val: str,
         workflow_ast: Node | str | None = None,
         program_ast: Node | CompiledProgram | None = None,
-        inputs: Mapping[str, Value] | None = None,
-        runner_id: str = "",
+        inputs: Mapping[str, Value] | None = None,  # noqa: ARG002 - a public signature
+        runner_id: str = "",  # noqa: ARG002 - a public signature
     ) -> ExecutionResult:
         """Continue a workflow from its stored state, to its end or its next pause.
 

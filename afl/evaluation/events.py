@@ -54,7 +54,7 @@ class EventManager:
         event.payload["error"] = error
         return event
 
-    def get_pending_events(self, workflow_id: WorkflowId) -> list[EventDefinition]:
+    def get_pending_events(self, workflow_id: WorkflowId) -> list[EventDefinition]:  # noqa: ARG002 - a public signature
         """Return an empty list: events are pending at their steps and in the store, never in here."""
         return []
 

@@ -116,7 +116,7 @@ class Completer:
             kind = lsp.CompletionItemKind.Reference
             yield lsp.CompletionItem(label=target.names[0], kind=kind, detail=target.names[-1])
 
-    def _namespaces(self, cursor: Cursor, place: tuple[int, int]) -> Iterator[lsp.CompletionItem]:
+    def _namespaces(self, cursor: Cursor, _place: tuple[int, int]) -> Iterator[lsp.CompletionItem]:
         """Return namespaces, or the next words behind the written ones."""
         prefix = "".join(f"{word}." for word in cursor.path)
         for name in self._all_namespaces:

@@ -87,7 +87,7 @@ class TelemetrySink:
         """Take one event."""
         raise NotImplementedError
 
-    def traceparent(self, workflow_id: str, event_id: str) -> str | None:
+    def traceparent(self, workflow_id: str, event_id: str) -> str | None:  # noqa: ARG002 - sinks override it
         """Return the W3C trace context for the record of an event; None: none."""
         return None
 

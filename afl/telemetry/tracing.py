@@ -98,7 +98,7 @@ class TelemetryTrace:
         if self._sees_creations:
             self._held.log_step_created(_view(execution, step))
 
-    def bound(self, execution: Execution, step: StepRecord, frame: Frame, plan: StatementPlan) -> None:
+    def bound(self, execution: Execution, step: StepRecord, frame: Frame, plan: StatementPlan) -> None:  # noqa: ARG002 - an observer's signature
         """Note that the step of a statement was made: what it waited for is complete."""
         if self._sees_waits:
             for index in plan.waits:
@@ -106,7 +106,7 @@ class TelemetryTrace:
             for wait in plan.outer_waits:
                 self._resolved(step, frame, wait)
 
-    def begun(self, execution: Execution, step: StepRecord, frame: Frame) -> None:
+    def begun(self, execution: Execution, step: StepRecord, frame: Frame) -> None:  # noqa: ARG002 - an observer's signature
         """Note that a foreach or a `when` has what its source or conditions read."""
         if self._sees_waits and step.plan is not None:
             for wait in step.plan.source_waits:
@@ -153,7 +153,7 @@ class TelemetryTrace:
         if self._sees_transitions:
             self._held.log_state_transition(view, origin, StepState.STATEMENT_ERROR)
 
-    def published(self, execution: Execution, step: StepRecord, event_id: str) -> None:
+    def published(self, execution: Execution, step: StepRecord, event_id: str) -> None:  # noqa: ARG002 - an observer's signature
         if not self._sees_events:
             return
         facet = step.facet.name if step.facet is not None else ""

@@ -72,15 +72,15 @@ class HandlerRoutes:
             raise TypeError(f"the handler of {facet_name} is a {type(handler).__name__}, not callable")
         self._routes = {**self._routes, facet_name: Route(lambda: handler, timeout_ms, retry, metadata, names_facet)}
 
-    def register_handler(
+    def register_handler(  # noqa: PLR0913 - a public signature
         self,
         facet_name: str,
         module_uri: str,
         entrypoint: str = DEFAULT_ENTRYPOINT,
-        version: str = "1.0.0",
+        version: str = "1.0.0",  # noqa: ARG002 - a public signature
         checksum: str = "",
         timeout_ms: int | None = None,
-        requirements: Sequence[str] | None = None,
+        requirements: Sequence[str] | None = None,  # noqa: ARG002 - a public signature
         metadata: Mapping[str, Any] | None = None,
         *,
         retry: RetryPolicy | None = None,

@@ -33,7 +33,7 @@ class PollingConfig(Protocol):
 class PollingServer:
     """A server on the task loop. Its handlers come from a `HandlerSource`."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the parts of a server, wired by its makers
         self,
         persistence: EngineStore,
         evaluator: Evaluator,

@@ -91,7 +91,7 @@ class RegistryRunner(PollingServer):
         self._last_refresh_s = float("-inf")
         super().__init__(persistence, evaluator, self._config, self, clock=clock, probe=probe)
 
-    def register_handler(
+    def register_handler(  # noqa: PLR0913 - a public signature
         self,
         facet_name: str,
         module_uri: str,

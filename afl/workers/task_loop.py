@@ -76,7 +76,7 @@ class LoopSettings:
 class TaskLoop:
     """A loop that polls, claims and works; `run` in threads until `stop`, `run_once` in the caller's."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the parts of a loop, wired by its server
         self,
         store: EngineStore,
         evaluator: Evaluator,

@@ -124,7 +124,7 @@ class TaskWork:
     ends in a write of its own. After a crash before that it is done again.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all that one task is worked on with
         self,
         store: EngineStore,
         evaluator: Evaluator,

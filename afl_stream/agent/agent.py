@@ -144,7 +144,7 @@ class Agent:
             name=facet_name, find=lambda: handler, timeout_s=seconds(timeout_ms), retry=retry, metadata=metadata
         ))  # fmt: skip
 
-    def register_handler(
+    def register_handler(  # noqa: PLR0913 - a public signature
         self,
         facet_name: str,
         module_uri: str,

@@ -51,7 +51,7 @@ class HandlerContext:
         "event_id", "execution_id", "facet", "headers", "step_id", "workflow_id",
     )  # fmt: skip
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the facts of an event, by name
         self,
         *,
         facet: str,

@@ -55,7 +55,7 @@ class RegistryAgent(Agent):
     `refused`.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - a public signature, settings by name
         self,
         registry: Registry,
         config: AgentConfig,

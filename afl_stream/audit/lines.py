@@ -212,7 +212,7 @@ class AuditStream:
     def sync(self) -> None:
         self._stream.flush()
 
-    def written(self, *, whole: bool = False) -> dict[TopicPartition, LastWritten]:
+    def written(self, *, whole: bool = False) -> dict[TopicPartition, LastWritten]:  # noqa: ARG002 - the sink port's signature
         return {}
 
     def close(self) -> None:

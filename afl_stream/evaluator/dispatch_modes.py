@@ -34,7 +34,7 @@ class DispatchByMode:
         """Announce the schemas of the events that go to topics. Raises SchemaUnavailable."""
         self._outbox.prepare(plan)
 
-    def serves(self, execution: Execution) -> bool:
+    def serves(self, execution: Execution) -> bool:  # noqa: ARG002 - the port's signature
         """Return True: every workflow of the store can be continued here."""
         return True
 

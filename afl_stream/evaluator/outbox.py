@@ -139,7 +139,7 @@ class OutboxDispatch:
                     raise ProgramError(f"events of {facet.name}: {error}") from error
                 self._writers[facet] = (writer, topic, EventHeaders(facet.name, source=SOURCE))
 
-    def serves(self, execution: Execution) -> bool:
+    def serves(self, execution: Execution) -> bool:  # noqa: ARG002 - the port's signature
         """Return True: every workflow of the store can be continued here."""
         return True
 

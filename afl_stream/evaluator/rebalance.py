@@ -24,7 +24,7 @@ class Rebalance:
     applied yet.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - a rebalance touches all that a loop keeps for its partitions
         self,
         context: EvaluatorContext,
         offsets: StoredOffsets,

@@ -82,7 +82,7 @@ def tune_collector() -> None:
 class EvaluatorService:
     """One evaluator: a member of the evaluators' group. Created, run and closed by one thread."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - a public signature, settings by name
         self,
         config: StreamConfig,
         transport: Transport,

@@ -46,7 +46,7 @@ class KafkaConsumer:
     so that a position out of range is an error and never a silent jump.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - wired by the transport alone
         self,
         settings: Mapping[str, Any],
         connection: Connection,

@@ -70,7 +70,7 @@ class NewEvent:
     step_schema_version = STEP_SCHEMA_VERSION
     runtime_version = RUNTIME_VERSION
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the fields of the record
         self,
         event_id: str,
         workflow_id: str,

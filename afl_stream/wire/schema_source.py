@@ -86,7 +86,7 @@ class SchemasTopicSource:
         #: Any writer that may announce a schema may announce any number of them.
         self._warnings = LimitedLog(_log)
 
-    def announce(self, schema: WriterSchema, topic: str) -> int:
+    def announce(self, schema: WriterSchema, topic: str) -> int:  # noqa: ARG002 - the SchemaSource port's signature
         """Append the schema unless the topic has it, wait for the acknowledgement, return its fingerprint.
 
         The topic plays no part: a fingerprint means the same schema everywhere.
@@ -198,7 +198,7 @@ class InMemorySchemaLog:
         new_records, self._next = self.records[self._next :], len(self.records)
         return new_records
 
-    def lack(self, written_at_ms: int | None) -> str | None:
+    def lack(self, written_at_ms: int | None) -> str | None:  # noqa: ARG002 - the SchemaLog port's signature
         """Return None: nothing is ever lost here."""
         return None
 

@@ -46,7 +46,7 @@ class Broker:
         self._process = process
 
     @classmethod
-    def start(
+    def start(  # noqa: PLR0913 - the settings of a broker, by name
         cls,
         directory: Path,
         *,

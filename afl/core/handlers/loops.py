@@ -31,7 +31,7 @@ def run_loop(loop: asyncio.AbstractEventLoop, grace_s: float | None = None) -> N
         loop.close()
 
 
-def _tell(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+def _tell(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
     """Log an error that no code awaits, in one line: a garbage collection may report it, in the middle of any code."""
     error = context.get("exception")
     what = "" if error is None else f": {exception_line(error)}"

@@ -137,7 +137,7 @@ class Execution(ExecutionState):
         """Return the step of the current generation for an id."""
         return self.steps[place]
 
-    def is_superseded(self, step_id: str) -> bool:
+    def is_superseded(self, step_id: str) -> bool:  # noqa: ARG002 - a run with generations overrides it
         """Say whether the step with this id has sent something, and has been run again since under another id."""
         return False
 

@@ -77,7 +77,7 @@ class TaskDispatch:
             )
         )
 
-    def answered(self, execution: Execution, step: StepRecord, effects: Batch) -> None:
+    def answered(self, execution: Execution, step: StepRecord, effects: Batch) -> None:  # noqa: ARG002 - the port's signature
         """End the task in the answer's commit, wherever the answer came from."""
         error = None if step.event_state == EventState.COMPLETED else step.caught or step.error
         effects.task_ends.append(TaskEnd.of_answer(event_id_of(step.id, step.attempt), error))

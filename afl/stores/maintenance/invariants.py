@@ -235,7 +235,7 @@ def _key_of(block: StepRecord | None, document: StepDocument) -> str | None:
 class _NoDispatch:
     """A dispatch that sends nothing, while a workflow is only inspected."""
 
-    def serves(self, execution: Execution) -> bool:
+    def serves(self, execution: Execution) -> bool:  # noqa: ARG002 - the port's signature
         return True
 
     def dispatch(self, execution: Execution, step: StepRecord, event_id: str, effects: Batch) -> None: ...

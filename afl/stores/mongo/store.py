@@ -87,7 +87,7 @@ class MongoStore(MongoParked, MongoTasks, MongoUpkeep, PublicStore):
     into a document of MongoDB.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - a public signature, settings by name
         self,
         connection_string: str = "",
         database_name: str = "",

@@ -52,7 +52,7 @@ class WaitingSteps:
     leaves the step as it was, or answered and its workflow runnable, which the loop's own sweep resumes.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - its collaborators and its limits, by name
         self,
         store: EngineStore,
         evaluator: Evaluator,

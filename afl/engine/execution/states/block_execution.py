@@ -21,7 +21,7 @@ def begin_block(execution: Execution, step: StepRecord) -> bool:
         execution.await_script(step)
         return False
     frame = execution.open_frame(step)
-    frame.ready.extend(_first(execution, step, frame, plan))
+    frame.ready.extend(_first(step, frame, plan))
     wait_for_yields(step, frame, plan)
     return True
 
@@ -49,7 +49,7 @@ def continue_block(execution: Execution, step: StepRecord) -> bool:
     return True
 
 
-def _first(execution: Execution, step: StepRecord, frame: Frame, plan: BlockPlan) -> list[int]:
+def _first(step: StepRecord, frame: Frame, plan: BlockPlan) -> list[int]:
     """Return the statements that can be created at once; waits for steps outside the block are registered there."""
     if not plan.has_outer_waits:
         return list(plan.first)

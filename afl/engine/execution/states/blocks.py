@@ -7,7 +7,7 @@ from afl.engine.execution.waits import InnerFailure
 from afl.engine.model.records import StepRecord
 
 
-def all_have_ended(execution: Execution, step: StepRecord) -> bool:
+def all_have_ended(_execution: Execution, step: StepRecord) -> bool:
     """Whether all that a step waits for inside has ended. Raises InnerFailure, when it has, for what failed of it."""
     if step.blocks_open:
         return False
