@@ -14,10 +14,10 @@ from tests.architecture.walkthroughs import SHELL, UNTYPED, Command, blocks, wal
 
 #: Typed by tests of their own, from the first command to the last.
 _TYPED_ELSEWHERE = {
-    "README.md": "tests/integration/test_typed_pages.py",
-    "docs/kafka.md": "tests/integration/test_typed_pages.py",
-    "docs/stores.md": "tests/integration/test_typed_pages.py",
-    "docs/testing.md": "tests/integration/test_typed_pages.py",
+    "README.md": "tests/integration/kafka/test_typed_pages.py",
+    "docs/kafka.md": "tests/integration/kafka/test_typed_pages.py",
+    "docs/stores.md": "tests/integration/kafka/test_typed_pages.py",
+    "docs/testing.md": "tests/integration/kafka/test_typed_pages.py",
     "docs/claude.md": "tests/architecture/test_claude_page.py",
 }
 #: Typed block by block, each with what it needs before it.

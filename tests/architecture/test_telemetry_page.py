@@ -11,7 +11,7 @@ from afl.evaluation.evaluator import Evaluator
 from afl.stores.memory.store import MemoryStore
 from afl.telemetry.otel_sink import OpenTelemetrySink
 from afl.telemetry.telemetry import EVENT_TYPES, Telemetry
-from tests.unit.runtime.engine.running import compiled
+from tests.unit.engine.running import compiled
 
 _PAGE = (Path(__file__).parents[2] / "docs" / "telemetry.md").read_text(encoding="utf-8")
 _EXAMPLES = re.findall(r"^```python\n(.*?)^```", _PAGE, re.MULTILINE | re.DOTALL)

@@ -6,7 +6,7 @@ import pytest
 
 from afl_stream.embedded.transport import Crash, Faults
 from afl_stream.wire.messages import StepContinue, StepFailed
-from tests.unit.stream.agent_bench import PAY, Deployment, TestAgent, event, named
+from tests.unit.stream.agent.agent_bench import PAY, Deployment, TestAgent, event, named
 
 EVENTS = 6
 

@@ -10,7 +10,7 @@ import pytest
 from afl_stream.embedded.transport import EmbeddedBroker
 from afl_stream.exit_codes import ExitCode
 from tests.eventually import eventually
-from tests.unit.stream.agent_bench import PAY, Deployment, event
+from tests.unit.stream.agent.agent_bench import PAY, Deployment, event
 
 ROOT = Path(__file__).parents[2]
 

@@ -8,7 +8,7 @@ import pytest
 
 from afl_stream.embedded.transport import Crash, Faults
 from afl_stream.transport import TopicPartition
-from tests.unit.stream.agent_bench import PAY, Deployment, TestAgent, event
+from tests.unit.stream.agent.agent_bench import PAY, Deployment, TestAgent, event
 
 PARTITIONS = 3
 EVENTS = 40

@@ -21,8 +21,8 @@ from afl_stream.wire.messages import StepContinue, StepFailed
 from tests.bad_values import BEYOND_64_BITS, NOT_TAKEN, OF_JSON, BadNumber, BadValue
 from tests.contract.store_rows import public_step
 from tests.scenarios.command_lines import CommandLine
-from tests.unit.runtime.sdk.workshop import Workshop
-from tests.unit.stream import agent_bench
+from tests.unit.stream.agent import agent_bench
+from tests.unit.workers.workshop import Workshop
 from tests.worlds.deployment import Deployment
 from tests.worlds.world import World
 from tests.worlds.worlds import EMBEDDED

@@ -13,7 +13,7 @@ from afl.telemetry.otel_sink import OpenTelemetrySink
 from afl.telemetry.telemetry import Telemetry, TelemetryEvent, TelemetrySink
 from afl_stream.settings.config import EvaluatorSettings
 from afl_stream.wire.messages import FailureReason, StepContinue, StepFailed
-from tests.unit.runtime.engine.nested_programs import branching_program
+from tests.unit.engine.nested_programs import branching_program
 from tests.worlds.deployment import START_MS, Deployment
 from tests.worlds.world import World
 from tests.worlds.worlds import EMBEDDED

@@ -9,7 +9,7 @@ import pytest
 from afl_stream.embedded.transport import Crash
 from afl_stream.reading.offset_tracker import PartitionProgress
 from tests.eventually import eventually
-from tests.unit.stream.agent_bench import PAY, Deployment, TestAgent, event
+from tests.unit.stream.agent.agent_bench import PAY, Deployment, TestAgent, event
 
 EVENTS = 8
 #: More processes than it takes to be rid of two killers at three crashes each.

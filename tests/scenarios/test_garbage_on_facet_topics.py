@@ -5,7 +5,7 @@ import pytest
 from afl.engine.states import StepState
 from afl_stream.agent.agent import Deferred
 from afl_stream.transport import Headers
-from tests.unit.stream.agent_bench import named
+from tests.unit.stream.agent.agent_bench import named
 from tests.worlds.desk import ASK, DESK, FIRST, THIRD, Desk, ask_again
 from tests.worlds.world import World
 from tests.worlds.worlds import EMBEDDED

@@ -17,8 +17,8 @@ from afl_stream.commands.failures import exit_code_of
 from afl_stream.embedded.transport import Crash, EmbeddedBroker
 from afl_stream.exit_codes import ExitCode
 from afl_stream.transport import CommittedOffset, TopicPartition
-from tests.unit.stream import agent_bench
-from tests.unit.stream.agent_bench import PAY, event
+from tests.unit.stream.agent import agent_bench
+from tests.unit.stream.agent.agent_bench import PAY, event
 from tests.worlds.deployment import Deployment
 from tests.worlds.desk import ASK, DESK, SECOND, Desk
 from tests.worlds.parties import Worker

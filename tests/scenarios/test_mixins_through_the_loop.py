@@ -18,7 +18,7 @@ from afl.telemetry.telemetry import Telemetry
 from afl_stream.settings.config import EvaluatorSettings
 from afl_stream.wire.messages import StepContinue
 from tests.scenarios import test_branching_through_the_loop as branching
-from tests.unit.runtime.engine.mixed_programs import mixed_program
+from tests.unit.engine.mixed_programs import mixed_program
 from tests.worlds.deployment import START_MS
 from tests.worlds.world import World
 from tests.worlds.worlds import EMBEDDED
