@@ -1,1 +1,4 @@
 """Claude as an agent."""
+
+#: Modules that other packages import; the others are private to this one.
+PUBLIC_MODULES = ("agent",)

@@ -5,3 +5,10 @@ from __future__ import annotations
 from afl.graph.model import Cluster, Edge, Graph, Vertex, graph_of
 
 __all__ = ["Cluster", "Edge", "Graph", "Vertex", "graph_of"]
+
+#: Modules that other packages import; the others are private to this one.
+PUBLIC_MODULES = (
+    "dot",
+    "mermaid",
+    "svg",
+)

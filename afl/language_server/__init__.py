@@ -2,3 +2,6 @@
 
 Needs the extra `editors`; no other part of this package imports it.
 """
+
+#: Modules that other packages import; the others are private to this one.
+PUBLIC_MODULES = ("server",)

@@ -45,3 +45,14 @@ def examine_program(program: Program, observer: ScopeObserver | None = None) -> 
         order.setdefault(node.location.source_id if node.location else None, len(order))
     ordered = sorted(findings.diagnostics, key=lambda item: (order.get(item.source_id, -1), *item.sort_key()))
     return Examined(ordered, symbols)
+
+
+#: Modules that other packages import; the others are private to this one.
+PUBLIC_MODULES = (
+    "characters",
+    "findings",
+    "scopes",
+    "signatures",
+    "value_types",
+    "yields",
+)

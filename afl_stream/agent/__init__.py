@@ -22,3 +22,13 @@ __all__ = ["Agent", "Deferred", "HandlerContext", "NoHandlers", "RetryPolicy"]
 if not TYPE_CHECKING:
     # Out of sight of type checkers: they would take any name for one of this package.
     __getattr__, __dir__ = lazy_names(__name__, _HOMES)
+
+#: Modules that other packages import; the others are private to this one.
+PUBLIC_MODULES = (
+    "agent",
+    "handler_modules",
+    "handlers",
+    "lost_offsets",
+    "registry_agent",
+    "resources",
+)

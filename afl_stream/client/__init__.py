@@ -24,3 +24,9 @@ __all__ = ["AttemptNeeded", "Client", "Milestones", "NotAnswered", "NotInTime", 
 if not TYPE_CHECKING:
     # Out of sight of type checkers: they would take any name for one of this package.
     __getattr__, __dir__ = lazy_names(__name__, _HOMES)
+
+#: Modules that other packages import; the others are private to this one.
+PUBLIC_MODULES = (
+    "client",
+    "milestones",
+)

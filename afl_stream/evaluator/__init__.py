@@ -1,1 +1,11 @@
 """The evaluator as a service: the control loop and all that it writes."""
+
+#: Modules that other packages import; the others are private to this one.
+PUBLIC_MODULES = (
+    "deployment_store",
+    "offsets",
+    "outbox",
+    "runs",
+    "service",
+    "stores",
+)

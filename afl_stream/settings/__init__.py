@@ -1,1 +1,11 @@
 """The settings of a deployment."""
+
+#: Modules that other packages import; the others are private to this one.
+PUBLIC_MODULES = (
+    "answer_tokens",
+    "config",
+    "durations",
+    "kafka_passthrough",
+    "sections",
+    "store_files",
+)

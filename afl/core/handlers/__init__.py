@@ -9,3 +9,14 @@ from afl.core.handlers.calling import Deferred, Handler, HandlerOver
 from afl.core.handlers.modules import HandlerModuleError
 
 __all__ = ["Deferred", "Handler", "HandlerModuleError", "HandlerOver"]
+
+#: Modules that other packages import; the others are private to this one.
+PUBLIC_MODULES = (
+    "allowed_modules",
+    "calling",
+    "loops",
+    "modules",
+    "retry",
+    "returned",
+    "stuck_handlers",
+)

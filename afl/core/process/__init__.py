@@ -1,1 +1,14 @@
 """The life of a process: signals, waits, standard streams, files and the command line."""
+
+#: Modules that other packages import; the others are private to this one.
+PUBLIC_MODULES = (
+    "click_errors",
+    "click_options",
+    "crashes",
+    "file_holders",
+    "long_waits",
+    "private_files",
+    "signals",
+    "standard_streams",
+    "stopping",
+)

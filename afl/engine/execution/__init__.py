@@ -1,1 +1,20 @@
 """A workflow in memory: its steps, what runs next, and what a commit writes of it."""
+
+#: Modules that other packages import; the others are private to this one.
+PUBLIC_MODULES = (
+    "answer_acceptance",
+    "captures",
+    "commit_rows",
+    "execution",
+    "generations",
+    "iteration",
+    "machine",
+    "ports",
+    "restore",
+    "results",
+    "run_bounds",
+    "scripts",
+    "step_log",
+    "step_paths",
+    "task_dispatch",
+)

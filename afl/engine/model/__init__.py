@@ -1,1 +1,16 @@
 """What the engine works on: plans, records, rows, batches, and the port of the store."""
+
+#: Modules that other packages import; the others are private to this one.
+PUBLIC_MODULES = (
+    "entities",
+    "parked",
+    "plan",
+    "records",
+    "step_rows",
+    "step_values",
+    "store",
+    "store_identity",
+    "tombstones",
+    "upkeep",
+    "workflow_rows",
+)

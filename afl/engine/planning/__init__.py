@@ -1,1 +1,10 @@
 """Compiled programs into plans: names resolved, expressions compiled, defaults worked out."""
+
+#: Modules that other packages import; the others are private to this one.
+PUBLIC_MODULES = (
+    "binding",
+    "branch_planner",
+    "planner",
+    "programs",
+    "value_checks",
+)

@@ -78,3 +78,7 @@ def get_handler(state: str, step: StepDefinition, context: ExecutionContext) -> 
     """Return the handler of a state, for a public step; None for a terminal error."""
     handler = STATE_HANDLERS.get(state)
     return None if handler is None else handler(step, context)
+
+
+#: Modules that other packages import; the others are private to this one.
+PUBLIC_MODULES = ("base",)

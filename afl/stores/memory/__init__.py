@@ -1,1 +1,4 @@
 """The store in memory."""
+
+#: Modules that other packages import; the others are private to this one.
+PUBLIC_MODULES = ("store",)

@@ -15,3 +15,12 @@ __all__ = [
     "WorkflowIdTaken",
     "request_workflow",
 ]
+
+#: Modules that other packages import; the others are private to this one.
+PUBLIC_MODULES = (
+    "__main__",
+    "requests",
+    "service",
+    "settings",
+    "task_names",
+)

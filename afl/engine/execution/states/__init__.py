@@ -40,3 +40,9 @@ STATE_WORK: Final[Mapping[str, Work]] = {
     StepState.STATEMENT_CAPTURE_BEGIN: capture_yields,
     StepState.STATEMENT_COMPLETE: complete,
 }
+
+#: Modules that other packages import; the others are private to this one.
+PUBLIC_MODULES = (
+    "initialization",
+    "system",
+)
