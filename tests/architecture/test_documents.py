@@ -136,7 +136,7 @@ def test_every_target_that_the_readme_has_people_make_is_made_by_ci_or_run_by_a_
     in_ci = set(re.findall(r"^run make ([a-z-]+)\b", (_ROOT / ".ci" / "run").read_text(), re.MULTILINE))
     assert "test-all" in in_ci
     in_ci |= _TIERS
-    tests = "\n".join(path.read_text() for path in (_ROOT / "tests" / "integration").glob("test_*.py"))
+    tests = "\n".join(path.read_text() for path in (_ROOT / "tests" / "integration").rglob("test_*.py"))
     named = {word for command in _commands((_ROOT / "README.md").read_text()) for word in _made_by(command)}
     # What a target runs stands in a test as the words of a process: "-m", "tools.kafka", "up".
     recipes = dict(re.findall(r"^([a-z-]+): .*\n\t@?\S+ -m ([\w. ]+?)(?: \$\(\w+\))?$", makefile, re.MULTILINE))

@@ -72,7 +72,7 @@ def test_every_command_of_a_page_is_typed_by_a_test_or_says_why_not(name: str) -
 
 @pytest.mark.parametrize("name", sorted(_TYPED_IN_PARTS))
 def test_every_block_of_a_page_that_is_typed_in_parts_is_named_by_a_test(name: str) -> None:
-    tests = "".join((ROOT / "tests" / "integration" / file).read_text() for file in _TYPED_IN_PARTS[name])
+    tests = "".join(next((ROOT / "tests" / "integration").rglob(file)).read_text() for file in _TYPED_IN_PARTS[name])
     named = set(re.findall(r"^[A-Z_, ]+ = (.*)$", tests, re.M))
     beginnings = [
         text for line in named for text in re.findall(r'"((?:kcat|printf|afl-stream|mvn|python)[^"]*)"', line)

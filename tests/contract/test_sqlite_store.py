@@ -488,7 +488,7 @@ def test_sqlites_own_name_for_memory_is_refused_and_makes_no_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(StoreUnavailable, match="take MemoryStore"):
+    with pytest.raises(StoreUnavailable, match="use MemoryStore"):
         SqliteStore(":memory:")
 
     assert list(tmp_path.iterdir()) == []
