@@ -380,7 +380,7 @@ def test_a_start_behind_another_of_its_id_ends_with_2_and_not_with_the_others_ou
     same = run("start", "Watch", "--input", 'hosts=["a"]', "--id", "w1", *wait)
 
     assert (other.code, as_json.code, same.code) == (2, 2, 0)
-    assert "AlreadyExists: workflow w1 exists" in other.err
+    assert "workflow w1 exists" in other.err
     assert 'input hosts is ["a"], not ["bb"]' in other.err
     assert "times" not in other.out
     assert as_json.document["error"]["type"] == "AlreadyExists"

@@ -104,7 +104,7 @@ def test_the_audit_tells_who_did_what(failed: CommandLine) -> None:
 
 
 REFUSED: list[tuple[Callable[[str], Sequence[str]], int, Sequence[str]]] = [
-    (lambda step: ["retry", step], 2, ["has not failed", "re-run"]),
+    (lambda step: ["retry", step], 2, ["has not failed", "rerun runs a step again"]),
     (lambda step: ["retry", "w1"], 2, ["has not failed"]),
     (lambda step: ["retry", "w2"], 3, ["no run w2", "afl-stream status"]),
     (lambda step: ["retry", "w1:00"], 3, ["no step w1:00"]),
