@@ -9,10 +9,10 @@ from afl.core.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from afl.core.handlers.calling import Deferred as Deferred
+    from afl.core.handlers.context import HandlerContext as HandlerContext
+    from afl.core.handlers.retry import RetryPolicy as RetryPolicy
     from afl_stream.agent.agent import Agent as Agent
     from afl_stream.agent.agent import NoHandlers as NoHandlers
-    from afl_stream.agent.handlers import HandlerContext as HandlerContext
-    from afl_stream.agent.handlers import RetryPolicy as RetryPolicy
     from afl_stream.audit.audit import Audit as Audit
     from afl_stream.client.client import AttemptNeeded as AttemptNeeded
     from afl_stream.client.client import Client as Client
@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "afl_stream.agent.agent": "Agent NoHandlers",
-    "afl_stream.agent.handlers": "HandlerContext RetryPolicy",
+    "afl.core.handlers.context": "HandlerContext",
+    "afl.core.handlers.retry": "RetryPolicy",
     "afl.core.handlers.calling": "Deferred",
     "afl_stream.audit.audit": "Audit",
     "afl_stream.client.client": "AttemptNeeded Client",

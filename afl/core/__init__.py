@@ -2,6 +2,7 @@
 
 #: Modules that other packages import; the others are private to this one.
 PUBLIC_MODULES = (
+    "backoff",
     "clock",
     "declared_returns",
     "errors",
@@ -9,6 +10,7 @@ PUBLIC_MODULES = (
     "ids",
     "json_objects",
     "lazy_names",
+    "probes",
     "release",
     "strictness",
     "types",

@@ -1,33 +1,22 @@
-"""The calling of handlers: in the caller's thread, or in own threads where a handler out of time can be abandoned."""
+"""Calls a task's handler: in the calling thread, or in the handler pool, where one out of time is left behind."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
-import time
-from collections import deque
-from collections.abc import Awaitable, Callable
-from concurrent.futures import Future
-from concurrent.futures import TimeoutError as FutureTimeout
-from queue import SimpleQueue
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Callable
+from typing import Any, Protocol
 
-from afl.core.handlers.loops import cancel_the_rest, run_loop
-from afl.core.handlers.returned import awaitable_of
-from afl.core.handlers.stuck_handlers import StuckHandlers
+from afl.core.handlers.loops import cancel_the_rest
+from afl.core.handlers.outcomes import HandlerTimeout, NotRun, Outcome, Returned, outcome_within
+from afl.core.handlers.pool import LOOP_GRACE_S, HandlerPool
+from afl.core.handlers.returned import awaitable_of, discard
+from afl.core.handlers.stuck_handlers import HandlersStuck
 from afl.engine import limits
 from afl.workers.task_context import TaskContext, call_shape
 from afl.workers.tool_registry import Handler
 
-#: The time that the loop may take to notice that a coroutine's time is up.
-_GRACE_S = 0.5
-
-
-class HandlerTimeout(Exception):
-    """A handler did not end in its time."""
-
-    def __init__(self, timeout_s: float) -> None:
-        super().__init__(f"the handler did not end within {timeout_s:g} s")
+__all__ = ["CallThreads", "Calls", "CallsHere", "HandlerTimeout", "LoopRunsHere"]
 
 
 class LoopRunsHere(Exception):
@@ -64,165 +53,81 @@ class CallsHere:
 
         Raises LoopRunsHere for a coroutine, when the caller is a coroutine too.
         """
-        returned = _invoke(handler, payload, context)
+        returned = handler(*_arguments(handler, payload, context))
         value = awaitable_of(returned)
         if value is None:
             return returned
         if _runs_loop():
-            if asyncio.iscoroutine(value):
-                value.close()
+            discard(value)
             raise LoopRunsHere
         loop: asyncio.AbstractEventLoop | None = getattr(self._own, "loop", None)
         if loop is None:
             # One loop for all calls until `close`: objects that handlers keep between calls may belong to a loop.
             loop = self._own.loop = asyncio.new_event_loop()
-        return loop.run_until_complete(_within(value, timeout_s, timeout_s))
+        return _value_of(loop.run_until_complete(outcome_within(value, timeout_s)))
 
     def close(self) -> None:
         """Close the loop of the calling thread, with the tasks that handlers have left in it."""
         loop: asyncio.AbstractEventLoop | None = getattr(self._own, "loop", None)
         if loop is not None:
             self._own.loop = None
-            loop.run_until_complete(cancel_the_rest(_GRACE_S))
+            loop.run_until_complete(cancel_the_rest(LOOP_GRACE_S))
             loop.close()
 
 
 class CallThreads:
-    """Reusable threads for handlers, and one loop for all coroutines. They do not delay the end of the process."""
+    """The handler pool, for threads that each wait for one task's handler."""
 
     in_callers_thread = False
 
-    def __init__(self, max_stuck: int = limits.MAX_STUCK_HANDLERS) -> None:
-        self._stuck = StuckHandlers(max_stuck)
-        self._idle: deque[SimpleQueue[Callable[[], None] | None]] = deque()
-        self._lock = threading.Lock()
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._closed = False
+    def __init__(self, max_stuck: int = limits.MAX_STUCK_HANDLERS, on_stuck: Callable[[], None] = lambda: None) -> None:
+        """`on_stuck` is called when there is something to `check`."""
+        self._problem: HandlersStuck | None = None
+        self._on_stuck = on_stuck
+        self._pool = HandlerPool(
+            # The loop counts its tasks, and each has one handler at most.
+            0, max_stuck=max_stuck, on_stuck=self._are_stuck, on_fatal=lambda _error: None, name="afl-task",
+        )  # fmt: skip
 
-    def submit(self, work: Callable[[], Any]) -> Future[Any]:
-        """Run it in a thread immediately."""
-        future: Future[Any] = Future()
-
-        def run() -> None:
-            # The caller may have given up before it began, and does not need it. From here on it cannot be cancelled.
-            if not future.set_running_or_notify_cancel():
-                return
-            try:
-                result = work()
-            except BaseException as error:  # noqa: BLE001 - told to whoever waits for the future
-                future.set_exception(error)
-            else:
-                future.set_result(result)
-
-        try:
-            jobs = self._idle.pop()
-        except IndexError:
-            jobs = SimpleQueue()
-            threading.Thread(target=self._serve, args=(jobs,), name="afl-task", daemon=True).start()
-        jobs.put(run)
-        return future
+    def submit(self, work: Callable[[], object]) -> None:
+        """Run it in a thread, at once."""
+        self._pool.submit(work)
 
     def call(self, handler: Handler, payload: dict[str, Any], context: TaskContext, timeout_s: float | None) -> Any:
-        """Call the handler and wait for it. When its time is up, a thread is abandoned and a coroutine is cancelled."""
-        if call_shape(handler).is_async:
-            return self._await(_invoke(handler, payload, context), context, timeout_s, timeout_s)
-        if timeout_s is None:
-            returned = _invoke(handler, payload, context)
-            value = awaitable_of(returned)
-            return returned if value is None else self._await(value, context, None, None)
-        until_s = time.monotonic() + timeout_s
-        running = self.submit(lambda: _invoke(handler, payload, context))
-        try:
-            returned = _result(running, timeout_s, timeout_s)
-        except HandlerTimeout:
-            self._note_stuck(running, context)
-            raise
-        value = awaitable_of(returned)
-        return (
-            returned if value is None else self._await(value, context, timeout_s, max(0.0, until_s - time.monotonic()))
+        """Call the handler and wait for it; one whose time is up is left behind, a coroutine is cancelled."""
+        arguments, is_async = _arguments(handler, payload, context), call_shape(handler).is_async
+        return _value_of(
+            self._pool.call(handler, arguments, is_async=is_async, timeout_s=timeout_s, facet=context.facet)
         )
 
-    def close(self) -> None:
-        """Let free threads end, busy ones when they are done, and the loop with its tasks."""
-        with self._lock:
-            self._closed = True
-            loop, self._loop = self._loop, None
-        self._dismiss_idle()
-        if loop is not None:
-            loop.call_soon_threadsafe(loop.stop)
-
-    def _serve(self, jobs: SimpleQueue[Callable[[], None] | None]) -> None:
-        while (job := jobs.get()) is not None:
-            job()
-            self._idle.append(jobs)
-            if self._closed:
-                self._dismiss_idle()
-
-    def _dismiss_idle(self) -> None:
-        while self._idle:
-            try:
-                self._idle.pop().put(None)
-            except IndexError:
-                return
-
     def check(self) -> None:
-        """Raise HandlersStuck when too many handlers still run after their time was up."""
-        problem = self._stuck.problem()
-        if problem is not None:
-            raise problem
+        """Raise HandlersStuck where more handlers than may be still ran after their time was up."""
+        if self._problem is not None:
+            raise self._problem
 
-    def _note_stuck(self, running: Future[Any], context: TaskContext) -> None:
-        self._stuck.add(running, context.facet)
-        # Called immediately, if it has ended meanwhile.
-        running.add_done_callback(self._stuck.remove)
+    def close(self) -> None:
+        """Let the threads go that are free, the others when they are, and the loop with what runs in it."""
+        self._pool.close()
 
-    def _await(self, value: Awaitable[Any], context: TaskContext, timeout_s: float | None, left_s: float | None) -> Any:
-        """Wait for the rest of the handler's time; a coroutine whose time is up is cancelled."""
-        loop = self._running_loop()
-        if loop is None:
-            if asyncio.iscoroutine(value):
-                value.close()
-            raise asyncio.CancelledError
-        running: Future[_Ended] = Future()
-        tasks: list[asyncio.Task[_Ended]] = []
-        is_late = threading.Event()
-
-        def begin() -> None:
-            if is_late.is_set():
-                # Another coroutine has blocked the loop during all of this one's time.
-                if asyncio.iscoroutine(value):
-                    value.close()
-                running.set_result(_Ended())
-                return
-            tasks.append(loop.create_task(_kept(value)))
-            tasks[0].add_done_callback(lambda done: running.set_result(_Ended() if done.cancelled() else done.result()))
-
-        loop.call_soon_threadsafe(begin)
-        try:
-            ended = running.result(left_s)
-        except FutureTimeout:
-            assert timeout_s is not None
-            is_late.set()
-            self._note_stuck(running, context)
-            loop.call_soon_threadsafe(lambda: [task.cancel() for task in tasks])
-            raise HandlerTimeout(timeout_s) from None
-        if ended.error is not None:
-            raise ended.error
-        return ended.value
-
-    def _running_loop(self) -> asyncio.AbstractEventLoop | None:
-        """Return the loop, started if necessary; None after `close`, because a new loop would never be closed."""
-        with self._lock:
-            if self._loop is None and not self._closed:
-                self._loop = asyncio.new_event_loop()
-                threading.Thread(
-                    target=run_loop, args=(self._loop, _GRACE_S), name="afl-task-loop", daemon=True
-                ).start()
-            return self._loop
+    def _are_stuck(self, problem: HandlersStuck) -> None:
+        self._problem = self._problem or problem
+        self._on_stuck()
 
 
-def _invoke(handler: Handler, payload: dict[str, Any], context: TaskContext) -> Any:
-    return handler(payload, context) if call_shape(handler).takes_context else handler(payload)
+def _arguments(handler: Handler, payload: dict[str, Any], context: TaskContext) -> tuple[object, ...]:
+    return (payload, context) if call_shape(handler).takes_context else (payload,)
+
+
+def _value_of(outcome: Outcome) -> Any:
+    """Return what the handler has returned. Raises what it has raised, and HandlerTimeout."""
+    if isinstance(outcome, Returned):
+        return outcome.value
+    assert not isinstance(outcome, NotRun)
+    try:
+        raise outcome.error
+    finally:
+        # The error's traceback has this frame, which must not have the error: what it holds would be kept for longer.
+        del outcome
 
 
 def _runs_loop() -> bool:
@@ -231,44 +136,3 @@ def _runs_loop() -> bool:
     except RuntimeError:
         return False
     return True
-
-
-def _result(future: Future[Any], timeout_s: float | None, wait_s: float | None) -> Any:
-    try:
-        return future.result(wait_s)
-    except FutureTimeout:
-        if future.done():
-            # A TimeoutError of the handler itself, or the handler finished at the last moment.
-            return future.result()
-        future.cancel()
-        assert timeout_s is not None
-        raise HandlerTimeout(timeout_s) from None
-
-
-async def _within(value: Awaitable[Any], left_s: float | None, timeout_s: float | None) -> Any:
-    if left_s is None or timeout_s is None:
-        return await value
-    task = asyncio.ensure_future(_kept(value))
-    done, _ = await asyncio.wait([task], timeout=left_s)
-    if not done:
-        task.cancel()
-        raise HandlerTimeout(timeout_s)
-    ended = task.result()
-    if ended.error is not None:
-        raise ended.error
-    return ended.value
-
-
-class _Ended(NamedTuple):
-    """The outcome of a coroutine."""
-
-    value: Any = None
-    error: BaseException | None = None
-
-
-async def _kept(value: Awaitable[Any]) -> _Ended:
-    """Await, and return a raised exception: a task that raises SystemExit would end the loop and all other tasks."""
-    try:
-        return _Ended(await value)
-    except BaseException as error:  # noqa: BLE001 - raised again by whoever waits for it
-        return _Ended(error=error)

@@ -2,36 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from afl.core.handlers.modules import DEFAULT_ENTRYPOINT, ModuleLoader, register_module
-from afl.core.handlers.retry import RetryPolicy
-from afl.workers.task_work import TaskHandler
-from afl.workers.tool_registry import Handler, short_name
-
-
-@dataclass(frozen=True, slots=True)
-class Route:
-    """One registered handler. `find` returns the function, looked up at each call."""
-
-    find: Callable[[], Handler]
-    timeout_ms: int | None = None
-    retry: RetryPolicy | None = None
-    metadata: Mapping[str, Any] | None = None
-    names_facet: bool = False
-
-    def handler(self) -> TaskHandler:
-        """Return the current handler."""
-        return TaskHandler(
-            function=self.find(),
-            # 0, as in the registry: no time limit.
-            timeout_s=self.timeout_ms / 1_000 if self.timeout_ms else None,
-            retry=self.retry,
-            names_facet=self.names_facet,
-            metadata=self.metadata or {},
-        )
+from afl.core.handlers.registration import HandlerRegistration, function_route, loaded_route
+from afl.core.handlers.retry import RetryRule
+from afl.core.handlers.routes import Route, RouteTable
+from afl.workers.tool_registry import Handler
 
 
 class HandlerRoutes:
@@ -39,20 +17,19 @@ class HandlerRoutes:
 
     def __init__(self, loader: ModuleLoader) -> None:
         self._loader = loader
-        self._routes: dict[str, Route] = {}
+        self._table = RouteTable()
 
     def names(self) -> list[str]:
         """Return the registered names."""
-        return list(self._routes)
+        return list(self._table.routes)
 
     def named(self, name: str) -> Route | None:
-        """Return the route of exactly this name."""
-        return self._routes.get(name)
+        """Return what is registered under this very name."""
+        return self._table.routes.get(name)
 
     def find(self, facet_name: str) -> Route | None:
         """Return the facet's route."""
-        found = self._routes.get(facet_name)
-        return found if found is not None else self._routes.get(short_name(facet_name))
+        return self._table.find(facet_name)
 
     def register(
         self,
@@ -60,7 +37,7 @@ class HandlerRoutes:
         handler: Handler,
         *,
         timeout_ms: int | None = None,
-        retry: RetryPolicy | None = None,
+        retry: RetryRule | None = None,
         metadata: Mapping[str, Any] | None = None,
         names_facet: bool = False,
     ) -> None:
@@ -68,27 +45,37 @@ class HandlerRoutes:
 
         Raises TypeError for an object that cannot be called.
         """
-        if not callable(handler):
-            raise TypeError(f"the handler of {facet_name} is a {type(handler).__name__}, not callable")
-        self._routes = {**self._routes, facet_name: Route(lambda: handler, timeout_ms, retry, metadata, names_facet)}
+        self._table.add(
+            function_route(
+                facet_name, handler, timeout_ms=timeout_ms, retry=retry, metadata=metadata, names_facet=names_facet
+            )
+        )
 
     def register_handler(  # noqa: PLR0913 - a public signature
         self,
         facet_name: str,
         module_uri: str,
         entrypoint: str = DEFAULT_ENTRYPOINT,
-        version: str = "1.0.0",  # noqa: ARG002 - a public signature
+        version: str = "1.0.0",
         checksum: str = "",
         timeout_ms: int | None = None,
-        requirements: Sequence[str] | None = None,  # noqa: ARG002 - a public signature
+        requirements: Sequence[str] | None = None,
         metadata: Mapping[str, Any] | None = None,
         *,
-        retry: RetryPolicy | None = None,
+        retry: RetryRule | None = None,
     ) -> None:
-        """Handle a facet with a function of a module, which is loaded now. Raises the loader's errors."""
-        self._loader.function(module_uri, entrypoint, checksum)
-        find = lambda: self._loader.function(module_uri, entrypoint, checksum)  # noqa: E731 - one expression
-        self._routes = {**self._routes, facet_name: Route(find, timeout_ms, retry, metadata, True)}
+        """Handle a facet with a function of a module, which is loaded now. Raises what the loader raises."""
+        registration = HandlerRegistration(
+            facet_name=facet_name,
+            module_uri=module_uri,
+            entrypoint=entrypoint,
+            version=version,
+            checksum=checksum,
+            timeout_ms=timeout_ms,
+            requirements=tuple(requirements or ()),
+            metadata=dict(metadata or {}),
+        )
+        self._table.add(loaded_route(registration, self._loader, retry))
 
     def register_module(self, module_uri: str, facets: Sequence[str] = (), *, entrypoint: str | None = None) -> None:
         """Handle the facets of a module: `facets`, or those that the module names or registers itself."""

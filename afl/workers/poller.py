@@ -8,14 +8,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from afl.core.handlers.modules import ModuleLoader
-from afl.core.handlers.retry import RetryPolicy
+from afl.core.handlers.retry import RetryRule
+from afl.core.handlers.routes import Route
 from afl.engine import limits
 from afl.engine.clock import Clock
 from afl.evaluation.evaluator import Evaluator
 from afl.stores.public.persistence import EngineStore
 from afl.workers.handler_routes import HandlerRoutes, TakesModules
 from afl.workers.polling_server import PollingServer
-from afl.workers.task_work import HandlerMissing, TaskHandler
+from afl.workers.task_work import HandlerMissing
 from afl.workers.tool_registry import Handler
 
 
@@ -67,7 +68,7 @@ class AgentPoller(TakesModules, PollingServer):
         callback: Handler,
         *,
         timeout_ms: int | None = None,
-        retry: RetryPolicy | None = None,
+        retry: RetryRule | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> None:
         """Handle a facet with a function, synchronous or asynchronous.
@@ -89,9 +90,9 @@ class AgentPoller(TakesModules, PollingServer):
         """Say whether a facet has a handler, under its qualified or its short name."""
         return self._routes.find(facet_name) is not None
 
-    def find(self, facet_name: str) -> TaskHandler:
-        """Return the facet's handler. Raises HandlerMissing."""
+    def find(self, facet_name: str) -> Route:
+        """Return the facet's route. Raises HandlerMissing."""
         route = self._routes.find(facet_name)
         if route is None:
             raise HandlerMissing(f"No handler for event task '{facet_name}'")
-        return route.handler()
+        return route

@@ -11,7 +11,9 @@ from typing import Any
 
 from afl.core.handlers.allowed_modules import HERE, AllowedHandlers
 from afl.core.handlers.modules import DEFAULT_ENTRYPOINT, ModuleLoader, full_uri, register_module
-from afl.core.handlers.retry import RetryPolicy
+from afl.core.handlers.registration import DEFAULT_TIMEOUT_MS, allowed_route
+from afl.core.handlers.retry import RetryRule
+from afl.core.handlers.routes import Route
 from afl.core.text.exception_text import exception_text
 from afl.engine import limits
 from afl.engine.clock import Clock
@@ -22,13 +24,10 @@ from afl.evaluation.evaluator import Evaluator
 from afl.stores.public.persistence import EngineStore
 from afl.workers.handler_routes import HandlerRoutes
 from afl.workers.polling_server import PollingServer
-from afl.workers.task_work import HandlerMissing, TaskHandler
+from afl.workers.task_work import HandlerMissing
 from afl.workers.tool_registry import Handler, short_name
 
 _log = logging.getLogger(__name__)
-
-#: How long a registered handler may take when nothing else was said.
-DEFAULT_TIMEOUT_MS = 30_000
 
 
 class HandlerNotLoaded(EngineError):
@@ -83,7 +82,7 @@ class RegistryRunner(PollingServer):
         self._allowed = AllowedHandlers(self._config.allowed_handlers, setting="RegistryRunnerConfig.allowed_handlers")
         #: Functions from a module's `register_handlers`, which no registration can name.
         self._routes = HandlerRoutes(self._loader)
-        self._retries: dict[str, RetryPolicy | None] = {}
+        self._retries: dict[str, RetryRule | None] = {}
         self._registered_names: list[str] = []
         #: Registered short names, whether they match a topic or not: the facets with these names may match.
         self._short_names: frozenset[str] = frozenset()
@@ -102,7 +101,7 @@ class RegistryRunner(PollingServer):
         requirements: Sequence[str] | None = None,
         metadata: Mapping[str, Any] | None = None,
         *,
-        retry: RetryPolicy | None = None,
+        retry: RetryRule | None = None,
     ) -> None:
         """Save the registration of a facet, for this runner and all others. The module is loaded when a task needs it.
 
@@ -135,7 +134,7 @@ class RegistryRunner(PollingServer):
         callback: Handler,
         *,
         timeout_ms: int | None = None,
-        retry: RetryPolicy | None = None,
+        retry: RetryRule | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> None:
         """Handle a facet with a function, in this process only: it is not stored. A stored registration wins."""
@@ -162,36 +161,26 @@ class RegistryRunner(PollingServer):
         names, short = self._registered_names, short_name(facet_name)
         return facet_name in names or short in names or (short in self._short_names and self._matches(facet_name))
 
-    def find(self, facet_name: str) -> TaskHandler:
-        """Return the facet's handler, by its current registration. Raises HandlerMissing and HandlerNotLoaded."""
+    def find(self, facet_name: str) -> Route:
+        """Return the facet's route, by what is registered now. Raises HandlerMissing and HandlerNotLoaded."""
         for name in dict.fromkeys((facet_name, short_name(facet_name))):
             registration = self._persistence.get_handler_registration(name)
             if registration is not None:
                 return self._registered(facet_name, registration)
             route = self._routes.named(name)
             if route is not None:
-                return route.handler()
-        # It was deleted since it was read: from now on the facet is not claimed any more.
+                return route
+        # Taken away since it was read: from here on it is not claimed any more.
         self._refresh_registry()
         raise HandlerMissing(f"No handler registration for event task '{facet_name}'")
 
-    def _registered(self, facet_name: str, registration: HandlerRegistration) -> TaskHandler:
-        place = (registration.module_uri, registration.entrypoint, registration.checksum)
+    def _registered(self, facet_name: str, registration: HandlerRegistration) -> Route:
         try:
-            self._allowed.check(registration.module_uri)
-            function = self._loader.function(*place)
-            module = self._loader.load(registration.module_uri, registration.checksum)
-            self._allowed.check_function(registration.module_uri, module, function)
+            retry = self._retries.get(registration.facet_name)
+            return allowed_route(registration, self._loader, self._allowed, retry)
         except Exception as error:
             why = exception_text(error)
             raise HandlerNotLoaded(f"Failed to load handler for '{facet_name}': {why}") from error
-        return TaskHandler(
-            function=function,
-            timeout_s=registration.timeout_ms / 1_000 if registration.timeout_ms > 0 else None,
-            retry=self._retries.get(registration.facet_name),
-            names_facet=True,
-            metadata=registration.metadata,
-        )
 
     def _matches(self, name: str) -> bool:
         topics = self._config.topics

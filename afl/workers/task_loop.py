@@ -219,7 +219,7 @@ class TaskLoop:
             if self._running:
                 raise RuntimeError(f"server {self._owner} is running already")
             self._running, self._runs_in = True, threading.get_ident()
-        threads = CallThreads(self._settings.max_stuck_handlers)
+        threads = CallThreads(self._settings.max_stuck_handlers, on_stuck=self._wake.set)
         keeper_stop = threading.Event()
         keeper = threading.Thread(target=self._keep_alive, args=(keeper_stop,), name="afl-heartbeat", daemon=True)
         failure: BaseException | None = None

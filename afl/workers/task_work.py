@@ -9,9 +9,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
-from afl.core.handlers.calling import FACET_NAME_KEY, METADATA_KEY
-from afl.core.handlers.retry import RetryPolicy, next_try_s
+from afl.core.handlers.calling import NO_HANDLER
+from afl.core.handlers.outcomes import TIMEOUT, HandlerTimeout
+from afl.core.handlers.retry import next_try_s
 from afl.core.handlers.returned import BadResult, answers_later, plain_result, plain_update
+from afl.core.handlers.routes import Route
 from afl.core.ids import split_event_id
 from afl.core.process.crashes import Crash
 from afl.core.text.exception_text import exception_class, exception_line, exception_text, exception_traceback
@@ -22,7 +24,7 @@ from afl.engine.errors import StoreUnavailable
 from afl.engine.model.entities import TaskDefinition, TaskState
 from afl.evaluation.evaluator import Evaluator
 from afl.stores.public.persistence import EngineStore
-from afl.workers.call_threads import Calls, HandlerTimeout, LoopRunsHere
+from afl.workers.call_threads import Calls, LoopRunsHere
 from afl.workers.task_context import TaskContext
 from afl.workers.tool_registry import Handler
 
@@ -30,10 +32,7 @@ _log = logging.getLogger(__name__)
 
 #: The prefix of names of tasks for runners themselves, which have no facet's handler.
 BUILT_IN_PREFIX: Final = "afl:"
-#: Failures that no handler raised, with the same names as for agents on Kafka.
-TIMEOUT: Final = "Timeout"
-NO_HANDLER: Final = "NoHandler"
-#: The failure of a task that could not be done again and again, for reasons other than its handler.
+#: The failure of a task that something else than its handler has kept from being done, again and again.
 TASK_NOT_DONE: Final = "TaskNotDone"
 
 #: The time that a handler's check for cancellation is cached.
@@ -52,27 +51,6 @@ class _LeftToOthers(Exception):
     """The server stops, or has lost its claim, before the next try of a handler."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaskHandler:
-    """The handler of a task. `timeout_s` None: no time limit."""
-
-    function: Handler
-    timeout_s: float | None = None
-    retry: RetryPolicy | None = None
-    #: Whether the payload contains the name of its facet.
-    names_facet: bool = False
-    metadata: Mapping[str, Any] = field(default_factory=dict)
-
-    def payload(self, task: TaskDefinition) -> dict[str, Any]:
-        """Return the payload for the handler, as a copy of its own."""
-        payload: dict[str, Any] = dict(task.data or {})
-        if self.names_facet:
-            payload[FACET_NAME_KEY] = task.name
-        if self.metadata:
-            payload[METADATA_KEY] = dict(self.metadata)
-        return payload
-
-
 class HandlerSource(Protocol):
     """The source of a task loop's handlers."""
 
@@ -82,8 +60,8 @@ class HandlerSource(Protocol):
     def serves(self, facet_name: str) -> bool:
         """Say whether the facet of this qualified name has a handler."""
 
-    def find(self, facet_name: str) -> TaskHandler:
-        """Return the facet's handler. Raises HandlerMissing."""
+    def find(self, facet_name: str) -> Route:
+        """Return the facet's route. Raises HandlerMissing."""
 
 
 @dataclass(eq=False, slots=True)
@@ -164,7 +142,8 @@ class TaskWork:
     def _do(self, job: Job, calls: Calls) -> None:
         task = job.task
         try:
-            handler = self._source.find(task.name)
+            route = self._source.find(task.name)
+            function = route.find()
         except HandlerMissing as error:
             self._fail(job, NO_HANDLER, str(error))
             return
@@ -177,7 +156,7 @@ class TaskWork:
             self._fail(job, exception_class(error), exception_text(error))
             return
         try:
-            value = self._call(job, handler, calls)
+            value = self._call(job, route, function, calls)
         except _LeftToOthers:
             self._give_back(job)
         except LoopRunsHere:
@@ -202,7 +181,7 @@ class TaskWork:
         else:
             self._answer(job, value)
 
-    def _call(self, job: Job, handler: TaskHandler, calls: Calls) -> Any:
+    def _call(self, job: Job, route: Route, function: Handler, calls: Calls) -> Any:
         tries = 0
         while True:
             is_over = threading.Event()
@@ -214,15 +193,15 @@ class TaskWork:
                 lambda: self._is_cancelled(job),
             )
             try:
-                return calls.call(handler.function, handler.payload(job.task), context, handler.timeout_s)
+                payload = route.payload(job.task.name, job.task.data or {})
+                return calls.call(function, payload, context, route.timeout_s)
             except LoopRunsHere:
                 raise
             except BaseException as error:
                 if _is_ours(error, calls):
                     raise
                 tries += 1
-                cause = TimeoutError(str(error)) if issubclass(type(error), HandlerTimeout) else error
-                wait_s = next_try_s(handler.retry, tries, cause)
+                wait_s = next_try_s(route.retry, tries, error)
                 if wait_s is None:
                     raise
                 if job.lost or self._stopping.wait(wait_s) or job.lost or job.abandoned:

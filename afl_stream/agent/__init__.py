@@ -6,15 +6,16 @@ from afl.core.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from afl.core.handlers.calling import Deferred as Deferred
+    from afl.core.handlers.context import HandlerContext as HandlerContext
+    from afl.core.handlers.retry import RetryPolicy as RetryPolicy
     from afl_stream.agent.agent import Agent as Agent
     from afl_stream.agent.agent import NoHandlers as NoHandlers
-    from afl_stream.agent.handlers import HandlerContext as HandlerContext
-    from afl_stream.agent.handlers import RetryPolicy as RetryPolicy
 
 _HOMES = {
     "afl_stream.agent.agent": "Agent NoHandlers",
     "afl.core.handlers.calling": "Deferred",
-    "afl_stream.agent.handlers": "HandlerContext RetryPolicy",
+    "afl.core.handlers.context": "HandlerContext",
+    "afl.core.handlers.retry": "RetryPolicy",
 }
 
 __all__ = ["Agent", "Deferred", "HandlerContext", "NoHandlers", "RetryPolicy"]
@@ -26,9 +27,6 @@ if not TYPE_CHECKING:
 #: Modules that other packages import; the others are private to this one.
 PUBLIC_MODULES = (
     "agent",
-    "handler_modules",
-    "handlers",
     "lost_offsets",
     "registry_agent",
-    "resources",
 )

@@ -7,36 +7,44 @@ from contextlib import ExitStack
 from threading import Lock
 from typing import Final, TypeVar
 
+from afl.core.clock import MonotonicClock, monotonic_s
 from afl.core.handlers.calling import Deferred, Handler, HandlerOver
-from afl.core.handlers.modules import DEFAULT_ENTRYPOINT, HandlerModuleError, ModuleLoader, register_module
+from afl.core.handlers.context import HandlerContext
+from afl.core.handlers.modules import (
+    DEFAULT_ENTRYPOINT,
+    HandlerModuleError,
+    HandlersArgument,
+    ModuleLoader,
+    register_module,
+)
+from afl.core.handlers.pool import HandlerPool
+from afl.core.handlers.registration import HandlerRegistration, function_route, loaded_route
+from afl.core.handlers.retry import RetryPolicy
+from afl.core.handlers.routes import Route, RouteTable
 from afl.core.handlers.stuck_handlers import HandlersStuck
+from afl.core.probes import Probe, no_probe
 from afl.core.process.signals import draining
 from afl_stream.agent.cancellations import Cancellations
 from afl_stream.agent.ended_runs import EndedRuns
 from afl_stream.agent.groups import Memberships
-from afl_stream.agent.handler_modules import HandlerRegistration, HandlersArgument
-from afl_stream.agent.handlers import HandlerContext, RetryPolicy, Route, RouteTable, loaded_route, seconds
+from afl_stream.agent.handlers import facets_of
 from afl_stream.agent.member import GroupMember
-from afl_stream.agent.pool import HandlerPool
 from afl_stream.agent.records import AgentRecords
 from afl_stream.agent.resources import (
     AgentConfig,
     AgentCounts,
     AgentHealth,
     AgentResources,
-    Clock,
     Counters,
     FacetCounts,
-    LostRecords,
     Shutdown,
-    monotonic_s,
-    no_probe,
 )
 from afl_stream.agent.subscriptions import Subscription
 from afl_stream.agent.topics import FacetTopics, VanishedTopics
 from afl_stream.errors import SchemaUnavailable, StreamError
 from afl_stream.exit_codes import ExitCode
 from afl_stream.outage import waited_out
+from afl_stream.reading.group_reader import LostRecords
 from afl_stream.reading.topic_log import TopicLog
 from afl_stream.topics.declared import Topology
 from afl_stream.topics.policies import tell_unsafe_policies
@@ -92,8 +100,8 @@ class Agent:
         *,
         topology: Topology | None = None,
         codec: Codec | None = None,
-        probe: Callable[[str], None] = no_probe,
-        clock_s: Clock = monotonic_s,
+        probe: Probe = no_probe,
+        clock_s: MonotonicClock = monotonic_s,
     ) -> None:
         self.config = config
         self._transport = transport
@@ -140,9 +148,7 @@ class Agent:
         `timeout_ms` limits one run of the handler; None or 0: no limit. While the agent runs, this raises what `start`
         raises, and then changes nothing.
         """
-        self._add(Route(
-            name=facet_name, find=lambda: handler, timeout_s=seconds(timeout_ms), retry=retry, metadata=metadata
-        ))  # fmt: skip
+        self._add(function_route(facet_name, handler, timeout_ms=timeout_ms, retry=retry, metadata=metadata))
 
     def register_handler(  # noqa: PLR0913 - a public signature
         self,
@@ -183,7 +189,7 @@ class Agent:
             return True
 
     def load_handlers(self, argument: str) -> None:
-        """Register what a `--handlers` argument names; see handler_modules.py. Raises HandlerModuleError."""
+        """Register what a `--handlers` argument names. Raises HandlerModuleError."""
         named = HandlersArgument.parse(argument)
         register_module(
             self, self._loader, named.module_uri, named.facets,
@@ -411,7 +417,7 @@ class Agent:
     def _subscriptions(self, routes: RouteTable) -> list[Subscription]:
         """Return the groups to join, with the facets and topics of each. Every topic that is needed must exist."""
         existing = self._transport.admin().topic_names()
-        facets = routes.resolve(self._facet_topics.known_facets(existing))
+        facets = facets_of(routes.routes, self._facet_topics.known_facets(existing))
         carried = [facet for facet in facets if self._topology.carries(facet)]
         if facets and not carried:
             raise NoHandlers(

@@ -13,20 +13,13 @@ from typing import Final
 
 from afl.core import values
 from afl.core.declared_returns import RESULT_MISMATCH
-from afl.core.handlers.calling import Handler, call_shape
+from afl.core.handlers.calling import NO_HANDLER, Handler, call_shape
+from afl.core.handlers.context import HandlerContext
+from afl.core.handlers.outcomes import TIMEOUT, Call, HandlerBatch, NotRun, Outcome, Raised, Returned, TimedOut
 from afl.core.handlers.retry import next_try_s
 from afl.core.handlers.returned import BadResult, answers_later, plain_result, plain_update
 from afl.core.text.exception_text import exception_class, exception_text, exception_traceback
 from afl.core.text.warning_limits import LimitedLog
-from afl_stream.agent.handlers import (
-    HandlerContext,
-    NotRun,
-    Outcome,
-    Raised,
-    Returned,
-    TimedOut,
-)
-from afl_stream.agent.pool import Call, HandlerBatch
 from afl_stream.agent.resources import AgentResources
 from afl_stream.agent.work import Work, WorkBatch
 from afl_stream.errors import EventTooLarge, StreamError, Unreadable, ValueRefused
@@ -35,11 +28,9 @@ from afl_stream.wire.messages import Event
 
 log = logging.getLogger(__name__)
 
-#: `error.type` of the failures that are the agent's own words.
-TIMEOUT: Final = "Timeout"
+#: `error.type` of the failures that are the agent's own words, besides TIMEOUT and NO_HANDLER.
 BAD_RESULT: Final = "BadResult"
 VALUE_REFUSED: Final = "ValueRefused"
-NO_HANDLER: Final = "NoHandler"
 POISON_EVENT: Final = "PoisonEvent"
 UNREADABLE_EVENT: Final = "UnreadableEvent"
 
@@ -136,10 +127,11 @@ class Answering:
             is_cancelled=lambda: self._resources.cancellations.has_cancelled(event, self._resources.clock_s()),
         )
 
-    def fail(self, work: Work, error_type: str, message: str) -> None:
-        """Answer StepFailed without running a handler."""
-        assert work.event is not None
-        self._queue_failure(work, work.event, error_type, message)
+    def fail_without_handler(self, work: Work) -> None:
+        """Answer StepFailed for an event of a facet that has no handler."""
+        event = work.event
+        assert event is not None
+        self._queue_failure(work, event, NO_HANDLER, f"no handler for facet {event.event_type}")
         self.send(work)
 
     def dead_letter(self, work: Work, error: Unreadable | PoisonEvent) -> None:
@@ -193,8 +185,7 @@ class Answering:
                 return
             self._queue_result(work, event, outcome.value)
         else:
-            error = outcome.error if isinstance(outcome, Raised) else TimeoutError(f"after {outcome.timeout_s:g} s")
-            wait_s = next_try_s(work.route.retry if work.route is not None else None, work.tries, error)
+            wait_s = next_try_s(work.route.retry if work.route is not None else None, work.tries, outcome.error)
             if wait_s is not None:
                 counters.add("retried")
                 self._report(Completion(work, After.RETRY, wait_s))
@@ -242,7 +233,7 @@ class Answering:
     def _queue_failure_of(self, work: Work, event: Event, outcome: Raised | TimedOut) -> None:
         if isinstance(outcome, TimedOut):
             self._resources.counters.add("timed_out")
-            self._queue_failure(work, event, TIMEOUT, f"the handler did not end within {outcome.timeout_s:g} s")
+            self._queue_failure(work, event, TIMEOUT, str(outcome.error))
         else:
             # The step records the exception; only this log has its traceback.
             where = exception_traceback(outcome.error)

@@ -6,9 +6,10 @@ import logging
 from collections.abc import Collection
 from typing import Final
 
-from afl_stream.agent.partitions import FIRST_BACKOFF_S, AssignedPartitions
+from afl_stream.agent.partitions import AssignedPartitions
 from afl_stream.agent.resources import AgentResources
 from afl_stream.agent.work import PartitionWork, Work
+from afl_stream.reading.group_reader import FIRST_BACKOFF_S
 
 log = logging.getLogger(__name__)
 

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable
 from threading import Event as Flag
 from threading import Lock, Thread
 
+from afl.core.handlers.routes import RouteTable
 from afl.core.text.exception_text import exception_line
-from afl_stream.agent.handlers import RouteTable
 from afl_stream.agent.member import BUSY_POLL_S, GroupMember
 from afl_stream.agent.resources import AgentHealth, AgentResources
 from afl_stream.agent.subscriptions import Subscription

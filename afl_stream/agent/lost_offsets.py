@@ -13,7 +13,8 @@ from typing import Final
 
 from afl_stream.agent.resources import AgentResources
 from afl_stream.errors import NewerFormat, SchemaUnavailable, StreamError, Unreadable
-from afl_stream.reading.log_ranges import NotReadInTime, in_words, read_ranges, uncommitted_ranges
+from afl_stream.reading.log_ranges import NotReadInTime, read_ranges
+from afl_stream.reading.lost_offsets import DROPPED, in_words, uncommitted_ranges
 from afl_stream.transport import CommittedOffset, Consumer, TopicPartition, Watermarks
 from afl_stream.wire.messages import Event
 
@@ -23,10 +24,7 @@ log = logging.getLogger(__name__)
 _LOOKED_AT: Final = 200
 _LOOK_S: Final = 10.0
 #: Why offsets are taken for lost.
-_LOST: Final = (
-    "its topics hold events of completed runs, which were handled: brokers drop the offsets of a group without "
-    "members after offsets.retention.minutes (7 days unless set)"
-)
+_LOST: Final = f"events of runs that have completed stand there: {DROPPED}"
 _UNKNOWN: Final = (
     "it is not known whether brokers have dropped them (offsets.retention.minutes) or the group is new, nor which "
     "runs have ended"

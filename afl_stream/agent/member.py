@@ -7,16 +7,16 @@ from collections import OrderedDict, deque
 from collections.abc import Sequence
 from typing import Final
 
+from afl.core.handlers.routes import RouteTable
 from afl.core.text.warning_limits import LimitedLog
-from afl_stream.agent.answers import NO_HANDLER, After, Answering, Completion, PoisonEvent
+from afl_stream.agent.answers import After, Answering, Completion, PoisonEvent
 from afl_stream.agent.crash_suspects import Suspects
-from afl_stream.agent.decoding import decode_first
-from afl_stream.agent.handlers import RouteTable
-from afl_stream.agent.partitions import FIRST_BACKOFF_S, AssignedPartitions
+from afl_stream.agent.partitions import AssignedPartitions
 from afl_stream.agent.resources import AgentResources
 from afl_stream.agent.subscriptions import Subscription, SubscriptionChange
 from afl_stream.agent.work import PartitionWork, Work, WorkBatch
 from afl_stream.errors import Unreadable
+from afl_stream.reading.group_reader import FIRST_BACKOFF_S
 from afl_stream.transport import Consumer, Record, TopicPartition
 from afl_stream.wire.messages import Event
 
@@ -229,19 +229,19 @@ class GroupMember:
             self._start()
 
     def _decode(self, partition: PartitionWork) -> None:
-        """Decode and queue the records of the partition within its window, up to the first record that must wait."""
-        if partition.paused_reason is not None or partition.retry_at_s > self._resources.clock_s():
+        """Decode what may be taken in hand: within the window, and nothing behind a record that must wait."""
+        queue = partition.undecoded
+        if not queue.records or queue.is_held_up:
             return
         if self._subscribed.is_leaving(partition.topic_partition.topic):
             return
         progress = partition.progress
-        while partition.undecoded and progress.has_room_for(partition.undecoded[0].offset):
-            record = partition.undecoded[0]
-            decoded = decode_first(partition, self._resources, self._warnings)
+        while queue.records and progress.has_room_for(queue.records[0].offset):
+            record = queue.records[0]
+            decoded = queue.decode_first(self._resources.records.decoded)
             if decoded is None:
                 return
-            partition.undecoded.popleft()
-            partition.waits, partition.waits_for = 0, None
+            queue.remove_first()
             partition.dirty = True
             if progress.take(record.offset):
                 if record.offset < progress.read_again_until and self._assigned.read_again.skips(
@@ -335,7 +335,7 @@ class GroupMember:
                 self._finish(work)
             else:
                 self._in_flight.add(work)
-                self._answering.fail(work, NO_HANDLER, f"no handler for facet {event.event_type}")
+                self._answering.fail_without_handler(work)
             return True
         if self._suspects.has_crashed_too_often(crashes):
             self._dead_letter(work, PoisonEvent(event.id, crashes))

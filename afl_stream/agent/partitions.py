@@ -4,27 +4,23 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Final
 
 from afl.core.text.warning_limits import LimitedLog
 from afl_stream.agent.lost_offsets import ReadAgain
-from afl_stream.agent.resources import AgentResources, LostRecords
+from afl_stream.agent.resources import AgentResources
 from afl_stream.agent.work import PartitionWork
+from afl_stream.reading.group_reader import GroupReader
 from afl_stream.reading.offset_tracker import PartitionProgress
-from afl_stream.reading.watchdog import Watchdog
+from afl_stream.reading.record_queue import RecordQueue
 from afl_stream.transport import (
-    BrokerUnavailable,
     CommittedOffset,
     Consumer,
     OffsetOutOfRange,
     TopicPartition,
-    TransportError,
     UnknownTopic,
 )
 
 log = logging.getLogger(__name__)
-
-FIRST_BACKOFF_S: Final = 0.05
 
 
 class AssignedPartitions:
@@ -51,14 +47,17 @@ class AssignedPartitions:
         self._before_revoke = before_revoke
         self._on_drop = on_drop
         self._partitions: dict[TopicPartition, PartitionWork] = {}
-        self._paused: set[TopicPartition] = set()
+        self._reader = GroupReader(
+            consumer,
+            resources.config.stream.kafka,
+            f"group {group}",
+            lost_records=resources.config.lost_records,
+            longest_backoff_s=resources.config.max_backoff_s,
+            clock_s=resources.clock_s,
+        )
         self._last_commit_s = resources.clock_s()
         self._last_progress_s = resources.clock_s()
         self._next_lag_s = resources.clock_s()
-        self._backoff_s = FIRST_BACKOFF_S
-        #: Whether the last read failed for want of a broker.
-        self._is_away = False
-        self._watchdog = Watchdog(resources.config.stream.kafka, f"group {group}", resources.clock_s)
         self._lag = 0
 
     def join(self, topics: Sequence[str]) -> None:
@@ -67,33 +66,29 @@ class AssignedPartitions:
 
     def leave(self) -> None:
         """Commit what is finished and leave the group."""
-        try:
-            self._consumer.close()
-        except TransportError as error:
-            # The next owner repeats what could not be committed.
-            self._commit_failed(error)
+        if not self._reader.leave():
+            self._resources.counters.add("commit_failures")
 
     def __iter__(self) -> Iterator[PartitionWork]:
         return iter(tuple(self._partitions.values()))
 
     @property
     def is_waiting(self) -> bool:
-        """Whether there are records that could not be decoded yet, and that will be soon."""
-        return any(partition.undecoded and not partition.paused_reason for partition in self._partitions.values())
+        """Whether records were read that could not be opened, and will be before long."""
+        return any(
+            partition.undecoded.records and not partition.undecoded.paused_reason
+            for partition in self._partitions.values()
+        )
 
     # Reading
 
     def read(self, max_records: int, timeout_s: float) -> int:
         """Read into the partitions' queues, and return the number of records.
 
-        Raises OffsetOutOfRange, UnknownTopic, and BrokerUnavailable when an outage has lasted too long.
+        Raises OffsetOutOfRange, UnknownTopic, and GaveUp when an outage has lasted too long.
         """
         try:
-            records = self._consumer.consume(max_records, timeout_s)
-        except BrokerUnavailable as error:
-            self._is_away = True
-            self._watchdog.failed(error)
-            return 0
+            records = self._reader.read(max_records, timeout_s)
         except OffsetOutOfRange as error:
             self._lost_records(error)
             return 0
@@ -105,12 +100,10 @@ class AssignedPartitions:
                 [topic_partition for topic_partition in self._partitions if topic_partition.topic == error.topic]
             )
             return 0
-        self._backoff_s, self._is_away = FIRST_BACKOFF_S, False
-        self._watchdog.read(self._consumer, len(records))
         for record in records:
             partition = self._partitions.get(record.topic_partition)
             if partition is not None:
-                partition.undecoded.append(record)
+                partition.undecoded.records.append(record)
         if records:
             self._resources.counters.add("read", len(records))
             self.progressed()
@@ -119,44 +112,29 @@ class AssignedPartitions:
 
     @property
     def has_read_all(self) -> bool:
-        """Whether the broker says that no record is left to read."""
-        return self._watchdog.has_read_all(self._consumer)
+        """Whether the broker says that nothing waits to be read."""
+        return self._reader.has_read_all
 
     def backoff_s(self) -> float | None:
-        """Return the backoff before the next call of the broker, or None when it answers."""
-        if not self._is_away:
-            return None
-        wait_s, self._backoff_s = self._backoff_s, min(2 * self._backoff_s, self._resources.config.max_backoff_s)
-        return wait_s
+        """How long to leave the broker alone, or None when it answers."""
+        return self._reader.backoff_s()
 
     def pause_full(self, room: int) -> None:
-        """Pause the partitions that have no room, and those that are about to be left.
-
-        Without `room` all are paused, else those whose own queue does not move.
+        """Pause what has no room: all without room for records, else the partitions whose own queue does not move, and
+        those that are about to be left.
         """
-        full = {
+        self._reader.hold({
             topic_partition
             for topic_partition, partition in self._partitions.items()
-            if room <= 0 or partition.undecoded or topic_partition.topic not in self.wanted
-        }
-        pause, resume = full - self._paused, self._paused - full
-        if pause:
-            self._consumer.pause(sorted(pause))
-        if resume:
-            self._consumer.resume(sorted(resume))
-        self._paused = full
+            if room <= 0 or partition.undecoded.records or topic_partition.topic not in self.wanted
+        })  # fmt: skip
 
     def _lost_records(self, error: OffsetOutOfRange) -> None:
-        """Handle a position out of range: raise, or report the gap and continue behind it."""
-        if self._resources.config.lost_records is LostRecords.STOP:
-            raise error
-        low = error.bounds.low
-        lost = max(0, low - error.offset)
-        self._resources.counters.add("lost_records", lost)
-        log.error("%s; reading continues at offset %d, %d records are lost", error, low, lost)
+        """Report the records between the position and the log, which are gone: as an error, or as a gap."""
+        low = self._reader.skip_lost(error)
+        self._resources.counters.add("lost_records", max(0, low - error.offset))
         self._drop([error.partition])
         self._hold(error.partition, CommittedOffset(offset=low)).dirty = True
-        self._consumer.seek(error.partition, low)
 
     # Coming and going: called inside the consumer's own calls
 
@@ -185,19 +163,20 @@ class AssignedPartitions:
 
     def _hold(self, topic_partition: TopicPartition, committed: CommittedOffset | None) -> PartitionWork:
         progress = PartitionProgress(committed, self._resources.config.stream.agent.window)
+        queue = RecordQueue(self._resources.config.backoff, self._resources.clock_s, self._warnings)
         partition = self._partitions[topic_partition] = PartitionWork(
-            topic_partition=topic_partition, progress=progress
+            topic_partition=topic_partition, progress=progress, undecoded=queue
         )
-        self._paused.discard(topic_partition)
+        self._reader.forget([topic_partition])
         return partition
 
     def _drop(self, partitions: Sequence[TopicPartition]) -> None:
+        self._reader.forget(partitions)
         for topic_partition in partitions:
             partition = self._partitions.pop(topic_partition, None)
-            self._paused.discard(topic_partition)
             if partition is not None:
                 partition.is_assigned = False
-                partition.undecoded.clear()
+                partition.undecoded.records.clear()
                 self._on_drop(partition)
 
     # Committing
@@ -226,12 +205,8 @@ class AssignedPartitions:
         if not offsets or self._resources.shutdown.is_dead:
             return not self._resources.shutdown.is_dead
         self._last_commit_s = self._resources.clock_s()
-        try:
-            self._consumer.commit(offsets, wait=wait)
-        except TransportError as error:
-            # Fenced too drops nothing by itself: a commit that a rebalance overtakes is refused although the member
-            # keeps the partition, and the group would never assign it a second time. on_lost reports a real loss.
-            self._commit_failed(error)
+        if not self._reader.commit(offsets, wait=wait):
+            self._resources.counters.add("commit_failures")
             return False
         for topic_partition in offsets:
             if topic_partition in self._partitions:
@@ -240,10 +215,6 @@ class AssignedPartitions:
         self._resources.counters.add("commits")
         self._resources.probe("agent.committed")
         return True
-
-    def _commit_failed(self, error: Exception) -> None:
-        self._resources.counters.add("commit_failures")
-        self._warnings.warning("commits that failed", "group %s: a commit failed: %s", self.group, error)
 
     # Health
 
@@ -258,8 +229,10 @@ class AssignedPartitions:
             return
         self._next_lag_s = now_s + self._resources.config.lag_interval_s
         lag, view = 0, self._consumer.view()
-        if not view.unfetched and all(p.progress.is_finished and not p.undecoded for p in self._partitions.values()):
-            # All records of the log are handled. The remaining offsets are transaction markers.
+        if not view.unfetched and all(
+            p.progress.is_finished and not p.undecoded.records for p in self._partitions.values()
+        ):
+            # All that a log gives is handled. What is left of its offsets are markers of transactions.
             self._lag = 0
             return
         for topic_partition, bounds in view.bounds.items():
@@ -272,8 +245,8 @@ class AssignedPartitions:
     def health(self, in_flight: int) -> tuple[tuple[str, ...], int]:
         """Return what is wrong, in words, and the lag. Any thread may call this."""
         assigned = tuple(self._partitions.values())
-        reasons = [why for partition in assigned if (why := partition.paused_reason or partition.waits_for) is not None]
-        if (problem := self._watchdog.problem) is not None:
+        reasons = [why for partition in assigned if (why := partition.undecoded.problem) is not None]
+        if (problem := self._reader.problem) is not None:
             reasons.append(problem if self.group in problem else f"group {self.group}: {problem}")
         silent_s = self._resources.clock_s() - self._last_progress_s
         if self._lag and not in_flight and silent_s > self._resources.config.stall_after_s:

@@ -85,6 +85,13 @@ class AgentRecords:
             raise Unreadable(Reason.UNKNOWN_TYPE, f"a {type(message).__name__} is not an event")
         return message
 
+    def decoded(self, record: Record) -> Event | Unreadable:
+        """Decode an event, or say why it can never be decoded. Raises SchemaUnavailable and NewerFormat."""
+        try:
+            return self.decode(record)
+        except Unreadable as error:
+            return error
+
     def returns_of(self, record: Record) -> DeclaredReturns | None:
         """Return what the schema of a decoded event says about its facet's returns; None: nothing, any result fits."""
         return self._codec.returns_of(record.value)

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatch
 from typing import Final, Protocol
 
+from afl.core.clock import MonotonicClock, monotonic_s
 from afl.core.handlers.allowed_modules import AllowedHandlers
 from afl.core.handlers.calling import short_name
 from afl.core.handlers.modules import HandlerModuleError
+from afl.core.handlers.registration import HandlerRegistration, allowed_route
+from afl.core.handlers.routes import Route, RouteTable
+from afl.core.probes import Probe, no_probe
 from afl.core.text.near_names import did_you_mean, names_alike
 from afl_stream.agent.agent import Agent
-from afl_stream.agent.handler_modules import HandlerRegistration
-from afl_stream.agent.handlers import Route, RouteTable, loaded_route
-from afl_stream.agent.resources import AgentConfig, Clock, monotonic_s, no_probe
+from afl_stream.agent.resources import AgentConfig
 from afl_stream.agent.subscriptions import Subscription
 from afl_stream.agent.topics import TOPICS_AGE_S
 from afl_stream.errors import StreamError
@@ -65,8 +67,8 @@ class RegistryAgent(Agent):
         refresh_interval_s: float = 30.0,
         topology: Topology | None = None,
         codec: Codec | None = None,
-        probe: Callable[[str], None] = no_probe,
-        clock_s: Clock = monotonic_s,
+        probe: Probe = no_probe,
+        clock_s: MonotonicClock = monotonic_s,
     ) -> None:
         super().__init__(config, transport, topology=topology, codec=codec, probe=probe, clock_s=clock_s)
         self.topics = tuple(topics)
@@ -145,9 +147,7 @@ class RegistryAgent(Agent):
                 continue
             known = self._registered.get(name)
             try:
-                self._allowed.check(registration.module_uri)
-                route = loaded_route(registration, self._loader)
-                self._check_function(registration)
+                route = allowed_route(registration, self._loader, self._allowed)
             except HandlerModuleError as error:
                 refused[name] = error
                 continue
@@ -156,10 +156,6 @@ class RegistryAgent(Agent):
                 route = known[1]
             registered[name] = (registration, route)
         self._registered, self._refused = registered, refused
-
-    def _check_function(self, registration: HandlerRegistration) -> None:
-        module = self._loader.load(registration.module_uri, registration.checksum)
-        self._allowed.check_function(registration.module_uri, module, getattr(module, registration.entrypoint, None))
 
     def _with_others(self, own: dict[str, Route]) -> dict[str, Route]:
         return {**own, **{name: route for name, (_, route) in self._registered.items()}}

@@ -5,28 +5,23 @@ from __future__ import annotations
 import dataclasses
 import os
 import socket
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from enum import StrEnum
 from threading import Lock
 
+from afl.core.backoff import Backoff
+from afl.core.clock import MonotonicClock, monotonic_s
+from afl.core.handlers.pool import HandlerPool
+from afl.core.probes import Probe, no_probe
 from afl.core.text.exception_text import exception_line
 from afl_stream.agent.cancellations import Cancellations
 from afl_stream.agent.ended_runs import EndedRuns
-from afl_stream.agent.pool import HandlerPool
 from afl_stream.agent.records import AgentRecords
 from afl_stream.errors import ConfigError
+from afl_stream.reading.group_reader import FIRST_BACKOFF_S, LostRecords
 from afl_stream.reading.offset_tracker import MAX_WINDOW
 from afl_stream.settings.config import StreamConfig
 from afl_stream.transport import Producer, Transport
-
-
-class LostRecords(StrEnum):
-    """The reaction of an agent whose position is out of range because records are gone from the log."""
-
-    STOP = "stop"
-    EARLIEST = "earliest"
 
 
 def _default_name() -> str:
@@ -56,6 +51,11 @@ class AgentConfig:
     def __post_init__(self) -> None:
         if self.stream.agent.window > MAX_WINDOW:
             raise ConfigError("AgentConfig", "agent.window", self.stream.agent.window, f"{MAX_WINDOW} or less")
+
+    @property
+    def backoff(self) -> Backoff:
+        """The waits while a broker or a schema is away."""
+        return Backoff(FIRST_BACKOFF_S, self.max_backoff_s)
 
     @property
     def queue_records(self) -> int:
@@ -181,15 +181,6 @@ class Shutdown:
             raise self.error
 
 
-def no_probe(step: str) -> None:
-    """Do nothing: the default probe."""
-
-
-#: Monotonic seconds.
-Clock = Callable[[], float]
-monotonic_s: Clock = time.monotonic
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentResources:
     """The resources that the members of one agent share."""
@@ -203,7 +194,7 @@ class AgentResources:
     cancellations: Cancellations
     transport: Transport
     ended_runs: EndedRuns
-    probe: Callable[[str], None] = no_probe
-    clock_s: Clock = monotonic_s
-    #: Called when a topic that is read does not exist; returns whether the agent can continue without it.
+    probe: Probe = no_probe
+    clock_s: MonotonicClock = monotonic_s
+    #: Hears that a topic that is read is not there; says whether that is no error.
     does_without: Callable[[str], bool] = lambda _topic: False

@@ -6,8 +6,9 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Final
 
-from afl_stream.agent.handlers import Route
+from afl.core.handlers.routes import Route
 from afl_stream.reading.offset_tracker import PartitionProgress
+from afl_stream.reading.record_queue import RecordQueue
 from afl_stream.transport import Headers, Record, TopicPartition
 from afl_stream.wire.messages import Event
 
@@ -34,16 +35,9 @@ class PartitionWork:
 
     topic_partition: TopicPartition
     progress: PartitionProgress
-    is_assigned: bool = True
     #: Read, but not decoded: past the window, or behind a record that cannot be decoded now.
-    undecoded: deque[Record] = field(default_factory=deque)
-    #: When to try again to decode the first of them.
-    retry_at_s: float = 0.0
-    waits: int = 0
-    #: Why the first of them waits for a schema that is gone.
-    waits_for: str | None = None
-    #: Why nothing of this partition is handled until an operator acts.
-    paused_reason: str | None = None
+    undecoded: RecordQueue
+    is_assigned: bool = True
     dirty: bool = False
 
 

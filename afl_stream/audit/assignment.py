@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
-from afl_stream.agent.resources import Clock
+from afl.core.clock import MonotonicClock
 from afl_stream.errors import TopicMissing
 from afl_stream.transport import Admin, Consumer, Record, Start, TopicDescription, TopicPartition, is_another_topic
 
@@ -35,7 +35,7 @@ class OwnAssignment:
         required: Collection[str],
         is_followed: Callable[[str], bool],
         start: Start,
-        clock_s: Clock,
+        clock_s: MonotonicClock,
     ) -> None:
         """Prepare the first look.
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections import deque
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from threading import Lock
-from typing import Final, NamedTuple
 
+from afl.core.backoff import Backoff
+from afl.core.clock import MonotonicClock, monotonic_s
+from afl.core.probes import Probe, no_probe
+from afl.core.process.stopping import PROCESS_STOP
 from afl.core.text.warning_limits import LimitedLog
-from afl_stream.agent.resources import Clock, LostRecords, monotonic_s, no_probe
 from afl_stream.audit.assignment import OwnAssignment
 from afl_stream.audit.config import AuditConfig, AuditCounts
 from afl_stream.audit.group import default_group
@@ -24,21 +25,21 @@ from afl_stream.audit.lines import (
     unreadable_line,
 )
 from afl_stream.audit.lost_offsets import written_before_offsets_were_lost
-from afl_stream.errors import NewerFormat, SchemaGone, SchemaUnavailable, TopicMissing, Unreadable
+from afl_stream.errors import TopicMissing, Unreadable
+from afl_stream.reading.group_reader import FIRST_BACKOFF_S, GroupReader
+from afl_stream.reading.record_queue import RecordQueue
 from afl_stream.reading.topic_log import TopicLog
-from afl_stream.reading.watchdog import Health, Watchdog
+from afl_stream.reading.watchdog import Health
 from afl_stream.topics.declared import Topology
 from afl_stream.topics.policies import tell_unsafe_policies
 from afl_stream.transport import (
     BrokerUnavailable,
     CommittedOffset,
     Consumer,
-    Fenced,
     OffsetOutOfRange,
     Record,
     TopicPartition,
     Transport,
-    TransportError,
     UnknownTopic,
 )
 from afl_stream.wire.codec import Codec, single_object_codec
@@ -46,16 +47,6 @@ from afl_stream.wire.codec import Codec, single_object_codec
 __all__ = ["Audit", "AuditConfig", "AuditCounts", "AuditFile", "AuditStream"]
 
 log = logging.getLogger(__name__)
-
-FIRST_BACKOFF_S: Final = 0.05
-
-
-class _Wait(NamedTuple):
-    """The reason why a partition waits, and the end of the wait."""
-
-    why: str
-    retry_at_s: float
-    backoff_s: float
 
 
 class Audit:
@@ -86,8 +77,8 @@ class Audit:
         *,
         topology: Topology | None = None,
         codec: Codec | None = None,
-        probe: Callable[[str], None] = no_probe,
-        clock_s: Clock = monotonic_s,
+        probe: Probe = no_probe,
+        clock_s: MonotonicClock = monotonic_s,
     ) -> None:
         self.config = config
         self._transport = transport
@@ -96,28 +87,24 @@ class Audit:
         self._codec = codec
         self._probe = probe
         self._clock_s = clock_s
-        self._consumer: Consumer | None = None
-        #: The assignment without a group; None in a group.
+        self._reader: GroupReader | None = None
+        #: What was wrong with the broker when the audit ended.
+        self._last_problem: str | None = None
+        #: What is read outside any group; None in a group.
         self._own: OwnAssignment | None = None
         self._written = {} if config.from_beginning else sink.written()
         #: Where each partition's first assignment began, in a run from the beginning.
         self._begun: set[TopicPartition] = set()
-        self._undecoded: dict[TopicPartition, deque[Record]] = {}
-        self._pauses: dict[TopicPartition, str] = {}
-        #: Partitions that wait for a schema that is gone.
-        self._waits: dict[TopicPartition, _Wait] = {}
+        self._queues: dict[TopicPartition, RecordQueue] = {}
         self._positions: dict[TopicPartition, int] = {}
-        self._paused: set[TopicPartition] = set()
         self._followed: dict[str, bool] = {}
         #: Topics without which there is nothing to audit, and others that were deleted while a group read them.
         self._required: frozenset[str] = frozenset()
         self._gone: set[str] = set()
         self._warnings = LimitedLog(log)
-        self._retry_at_s = 0.0
-        self._backoff_s = FIRST_BACKOFF_S
-        self._watchdog = Watchdog(
-            config.stream.kafka, "the audit" if self.group is None else f"group {self.group}", clock_s
-        )
+        self._backoff = Backoff(FIRST_BACKOFF_S, config.max_backoff_s)
+        #: When to ask again for a schema, where they could not be asked for.
+        self._retry_at_s = float("-inf")
         self._counts = AuditCounts()
         self._counts_lock = Lock()
         self._is_stopping = False
@@ -137,13 +124,13 @@ class Audit:
 
     @property
     def has_read_all(self) -> bool:
-        """Whether the broker says that no record is left to read. For the thread that calls `turn`."""
-        return self._consumer is not None and self._watchdog.has_read_all(self._consumer)
+        """Whether the broker says that nothing waits to be read. For the thread that calls `turn`."""
+        return self._reader is not None and self._reader.has_read_all
 
     @property
     def has_partitions(self) -> bool:
-        """Whether it has partitions: the group's, or all without a group. For the thread that calls `turn`."""
-        return self._consumer is not None and bool(self._consumer.assignment())
+        """Whether there are any: of the group's, or all outside a group. For the thread that calls `turn`."""
+        return self._reader is not None and bool(self._reader.consumer.assignment())
 
     @property
     def counts(self) -> AuditCounts:
@@ -153,12 +140,12 @@ class Audit:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """The partitions that are not followed, and why. Any thread may read this."""
-        return (*self._pauses.copy().values(), *(wait.why for wait in self._waits.copy().values()))
+        """Which partitions are not followed, and why. Any thread may ask."""
+        return tuple(why for queue in self._queues.copy().values() if (why := queue.problem) is not None)
 
     def health(self) -> Health:
-        """Return whether the audit makes progress. Any thread may call this."""
-        problem = self._watchdog.problem
+        """Whether the audit gets on. Any thread may ask."""
+        problem = self._last_problem if self._reader is None else self._reader.problem
         reasons = (*self.problems, *(() if problem is None else (problem,)))
         return Health(ready=not reasons, reasons=reasons)
 
@@ -181,7 +168,7 @@ class Audit:
 
     def start(self) -> None:
         """Join the group, or assign all partitions. Raises TopicMissing and what the transport raises."""
-        if self._consumer is not None:
+        if self._reader is not None:
             return
         topology, config = self._topology, self.config
         topics = [topology.control()]
@@ -198,12 +185,20 @@ class Audit:
         tell_unsafe_policies(topology, self._transport.admin(), looked_at, config.stream.kafka.bootstrap)
         if self._codec is None:
             self._codec = single_object_codec(TopicLog(self._transport, topology.schemas()))
-        self._consumer = self._transport.consumer(self.group, client_id=self.group or default_group(config.stream))
+        consumer = self._transport.consumer(self.group, client_id=self.group or default_group(config.stream))
+        self._reader = GroupReader(
+            consumer,
+            config.stream.kafka,
+            "the audit" if self.group is None else f"group {self.group}",
+            lost_records=config.lost_records,
+            longest_backoff_s=config.max_backoff_s,
+            clock_s=self._clock_s,
+        )
         if config.alone is None:
-            self._consumer.subscribe(topics, pattern=topology.facet_pattern(), listener=self)
+            consumer.subscribe(topics, pattern=topology.facet_pattern(), listener=self)
             return
         self._own = OwnAssignment(
-            self._transport.admin(), self._consumer, topics, self._is_followed, config.alone, self._clock_s
+            self._transport.admin(), consumer, topics, self._is_followed, config.alone, self._clock_s
         )
 
     def turn(self, timeout_s: float) -> int:
@@ -212,11 +207,15 @@ class Audit:
         Raises BrokerUnavailable when an outage has lasted too long, and what `start` raises.
         """
         self.start()
-        assert self._consumer is not None
+        reader = self._reader
+        assert reader is not None
+        backoff_s = reader.backoff_s()
+        if backoff_s is not None:
+            PROCESS_STOP.wait(min(backoff_s, timeout_s))
         try:
-            return self._turn(self._consumer, timeout_s)
+            return self._turn(reader, timeout_s)
         except BrokerUnavailable as error:
-            self._watchdog.failed(error)
+            reader.failed(error)
             return 0
         except Exception:
             raise
@@ -227,27 +226,23 @@ class Audit:
 
     def close(self) -> None:
         """Commit what is written, leave the group, close the sink."""
-        consumer = self._consumer
-        if consumer is not None and not self._is_dead:
-            try:
-                consumer.close()
-            except TransportError as error:
-                log.warning("the audit ended without its last commit: %s", error)
-        self._consumer = None
+        reader = self._reader
+        if reader is not None:
+            self._last_problem = reader.problem
+            if not self._is_dead:
+                reader.leave()
+        self._reader = None
         self._sink.close()
 
-    def _turn(self, consumer: Consumer, timeout_s: float) -> int:
-        full = {partition for partition, queue in self._undecoded.items() if queue}
-        if full - self._paused:
-            consumer.pause(sorted(full - self._paused))
-        if self._paused - full:
-            consumer.resume(sorted(self._paused - full))
-        self._paused = full
+    def _turn(self, reader: GroupReader, timeout_s: float) -> int:
+        reader.hold({partition for partition, queue in self._queues.items() if queue.records})
         reached: dict[TopicPartition, LastWritten] = {}
-        lines = self._read(consumer, timeout_s, reached)
+        lines = self._read(reader, timeout_s, reached)
+        if reader.is_away:
+            return 0
         self._probe("audit.polled")
         if self._clock_s() >= self._retry_at_s:
-            for partition in list(self._undecoded):
+            for partition in list(self._queues):
                 lines.extend(self._decode(partition, reached))
         if lines:
             self._sink.write(lines)
@@ -258,28 +253,29 @@ class Audit:
         self._commit(self._positions, wait=False)
         return len(lines)
 
-    def _read(self, consumer: Consumer, timeout_s: float, reached: dict[TopicPartition, LastWritten]) -> list[bytes]:
-        """Put a batch into the queues, and return the lines that report lost records."""
+    def _read(self, reader: GroupReader, timeout_s: float, reached: dict[TopicPartition, LastWritten]) -> list[bytes]:
+        """Put a batch into the queues, and return the lines that tell of lost records."""
         try:
             self._follow_topics()
-            records = consumer.consume(self.config.batch_records, timeout_s)
-            self._watchdog.read(consumer, len(records))
+            records = reader.read(self.config.batch_records, timeout_s)
         except UnknownTopic as error:
             if self._own is not None:
                 self._own.look_soon(missing=error.topic)
             else:
-                self._continue_without(consumer, error)
+                self._continue_without(reader.consumer, error)
             return []
         except OffsetOutOfRange as error:
             if self._own is not None:
                 self._own.look_soon()
                 if error.partition in self._follow_topics():
                     return []
-            if self.config.lost_records is LostRecords.STOP:
-                raise
-            return [self._lost(consumer, error, reached)]
+            return [self._lost(reader, error, reached)]
         for record in records:
-            self._undecoded.setdefault(record.topic_partition, deque()).append(record)
+            queue = self._queues.get(record.topic_partition)
+            if queue is None:
+                queue = RecordQueue(self._backoff, self._clock_s, self._warnings)
+                self._queues[record.topic_partition] = queue
+            queue.records.append(record)
         if self._own is not None:
             self._own.note(records)
         return []
@@ -292,8 +288,8 @@ class Audit:
         if topic in self._transport.admin().topic_names():
             return  # It was recreated, or one broker did not know it yet.
         self._gone.add(topic)
-        log.error("topic %s does not exist any more; the audit continues with the others until it exists again", topic)
-        held = {*consumer.assignment(), *self._undecoded, *self._positions, *self._written}
+        log.error("there is no topic %s any more; the audit continues with the others until it is back", topic)
+        held = {*consumer.assignment(), *self._queues, *self._positions, *self._written}
         self._forget([partition for partition in held if partition.topic == topic])
 
     def _forget(self, partitions: Collection[TopicPartition]) -> None:
@@ -313,47 +309,29 @@ class Audit:
     def _decode(self, partition: TopicPartition, reached: dict[TopicPartition, LastWritten]) -> list[bytes]:
         """Return the lines of what was read of a partition, up to a record that has to wait."""
         lines: list[bytes] = []
-        queue = self._undecoded[partition]
-        if partition in self._waits and self._clock_s() < self._waits[partition].retry_at_s:
+        queue = self._queues[partition]
+        if queue.is_held_up:
             return lines
-        while queue and partition not in self._pauses:
-            record = queue[0]
+        while queue.records:
+            record = queue.records[0]
             if not self._is_followed(partition.topic):
                 pass
             elif self._is_written(partition, LastWritten(record.offset, record.timestamp_ms)):
                 self._count(repeated=1)
             else:
-                try:
-                    lines.append(self._line(record))
-                except SchemaGone as error:
-                    self._wait_at(record, error)
+                line = queue.decode_first(self._line)
+                if line is None:
+                    if queue.problem is None:
+                        # No schema can be asked for, which takes long to find out: all partitions wait.
+                        self._retry_at_s = queue.retry_at_s
                     break
-                except SchemaUnavailable as error:
-                    self._warnings.warning("waits for schemas", "%s; the audit waits", error)
-                    self._retry_at_s = self._clock_s() + self._backoff_s
-                    self._backoff_s = min(2 * self._backoff_s, self.config.max_backoff_s)
-                    break
-                except NewerFormat as error:
-                    self._pauses[partition] = f"{record.topic}[{record.partition}] offset {record.offset}: {error}"
-                    log.error("%s; the partition is paused", self._pauses[partition])
-                    break
-                self._backoff_s = FIRST_BACKOFF_S
-                self._waits.pop(partition, None)
+                lines.append(line)
                 self._count(written=1)
-            queue.popleft()
+            queue.remove_first()
             before = reached.get(partition)
             latest_ms = record.timestamp_ms if before is None else max(before.time_ms, record.timestamp_ms)
             reached[partition] = LastWritten(record.offset, latest_ms)
         return lines
-
-    def _wait_at(self, record: Record, error: SchemaGone) -> None:
-        """Pause the record's partition, and no other."""
-        partition = record.topic_partition
-        before = self._waits.get(partition)
-        backoff_s = FIRST_BACKOFF_S if before is None else min(2 * before.backoff_s, self.config.max_backoff_s)
-        why = f"{partition.topic}[{partition.partition}] offset {record.offset}: {error}"
-        self._waits[partition] = _Wait(why, self._clock_s() + backoff_s, backoff_s)
-        self._warnings.warning("waits for schemas that are gone", "%s; the partition waits", why)
 
     def _note(self, reached: Mapping[TopicPartition, LastWritten]) -> None:
         """Remember how far the lines on disk go. Call this only then: what is noted is committed, also at the end."""
@@ -363,11 +341,9 @@ class Audit:
                 before = self._written.get(partition, last)
                 self._written[partition] = LastWritten(last.offset, max(before.time_ms, last.time_ms))
 
-    def _lost(self, consumer: Consumer, error: OffsetOutOfRange, reached: dict[TopicPartition, LastWritten]) -> bytes:
-        """Continue where the log begins, and return the line that reports what is missing."""
-        partition, low = error.partition, error.bounds.low
-        log.error("%s; the audit continues at offset %d", error, low)
-        consumer.seek(partition, low)
+    def _lost(self, reader: GroupReader, error: OffsetOutOfRange, reached: dict[TopicPartition, LastWritten]) -> bytes:
+        """Go on where the log begins, and say in a line what is missing."""
+        partition, low = error.partition, reader.skip_lost(error)
         reached[partition] = LastWritten(low - 1, -1)
         return encode_line(lost_line(partition, error.offset, low))
 
@@ -393,18 +369,12 @@ class Audit:
         return encode_line(line_of(record, message))
 
     def _commit(self, positions: Mapping[TopicPartition, int], *, wait: bool) -> None:
-        if not positions or self._consumer is None or self._own is not None:
+        if not positions or self._reader is None or self._own is not None:
             return
         offsets = {partition: CommittedOffset(offset=offset) for partition, offset in positions.items()}
-        self._commit_with(self._consumer, offsets, wait)
-
-    def _commit_with(self, consumer: Consumer, offsets: Mapping[TopicPartition, CommittedOffset], wait: bool) -> None:
-        try:
-            consumer.commit(offsets, wait=wait)
-        except (BrokerUnavailable, Fenced, UnknownTopic) as error:
-            # The positions stay: the next commit includes them. Reading reports a topic that is gone.
+        if not self._reader.commit(offsets, wait=wait):
+            # The positions stay: the next commit takes them along. Of a topic that is gone reading tells.
             self._count(commit_failures=1)
-            self._warnings.warning("commits", "the audit's commit failed: %s", error)
             return
         for partition in offsets:
             self._positions.pop(partition, None)
@@ -418,31 +388,29 @@ class Audit:
     # Called inside the consumer's own calls
 
     def on_assigned(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int] | None:
-        if self._consumer is None:
+        if self._reader is None:
             return None
+        consumer = self._reader.consumer
         for topic in sorted(self._gone & {partition.topic for partition in partitions}):
             self._gone.discard(topic)
             log.warning("topics that exist again and are read: %s", topic)
         if not self.config.from_beginning:
             if self._own is None:
-                # Without an offset the log is read from its beginning; the file knows which records it has.
-                self._written.update(
-                    written_before_offsets_were_lost(self._consumer, self.group, partitions, self._sink)
-                )
+                # Without an offset the log is read from its beginning; the file knows what of it is written.
+                self._written.update(written_before_offsets_were_lost(consumer, self.group, partitions, self._sink))
             return None
         fresh = [partition for partition in partitions if partition not in self._begun]
         self._begun.update(fresh)
-        return {partition: self._consumer.watermarks(partition).low for partition in fresh}
+        return {partition: consumer.watermarks(partition).low for partition in fresh}
 
     def on_revoked(self, partitions: Sequence[TopicPartition]) -> None:
-        if not self._is_dead and self._consumer is not None:
+        if not self._is_dead and self._reader is not None:
             self._commit({w: o for w, o in self._positions.items() if w in partitions}, wait=True)
         self.on_lost(partitions)
 
     def on_lost(self, partitions: Sequence[TopicPartition]) -> None:
+        if self._reader is not None:
+            self._reader.forget(partitions)
         for partition in partitions:
-            self._undecoded.pop(partition, None)
-            self._pauses.pop(partition, None)
-            self._waits.pop(partition, None)
+            self._queues.pop(partition, None)
             self._positions.pop(partition, None)
-            self._paused.discard(partition)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from afl_stream.agent.resources import LostRecords
+from afl_stream.reading.group_reader import LostRecords
 from afl_stream.settings.config import StreamConfig
 from afl_stream.transport import Start
 

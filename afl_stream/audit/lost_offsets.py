@@ -6,7 +6,7 @@ import logging
 from collections.abc import Sequence
 
 from afl_stream.audit.lines import AuditSink, LastWritten
-from afl_stream.reading.log_ranges import in_words, uncommitted_ranges
+from afl_stream.reading.lost_offsets import DROPPED, in_words, uncommitted_ranges
 from afl_stream.transport import Consumer, TopicPartition
 
 log = logging.getLogger(__name__)
@@ -26,9 +26,8 @@ def written_before_offsets_were_lost(
     lost = {partition: bounds for partition, bounds in uncommitted.items() if partition in written}
     if lost:
         log.warning(
-            "group %s has no committed offsets for %s, but the audit file has lines of their records: brokers drop "
-            "the offsets of a group without members after offsets.retention.minutes (7 days unless set). All of "
-            "them are read again, and lines that the file has are not written twice",
-            group, in_words(lost),
+            "group %s has no committed offsets for %s, and the audit file has lines of it: %s. All of it is read "
+            "again, and what the file has is not written twice",
+            group, in_words(lost), DROPPED,
         )  # fmt: skip
     return {partition: written[partition] for partition in lost}

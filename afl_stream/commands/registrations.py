@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from afl.core.handlers.allowed_modules import AllowedHandlers, HandlerNotAllowed
-from afl.core.handlers.modules import ModuleLoader, path_of, register_module
-from afl_stream.agent.handler_modules import HandlerRegistration, HandlersArgument
+from afl.core.handlers.modules import HandlersArgument, ModuleLoader, path_of, register_module
+from afl.core.handlers.registration import HandlerRegistration
 from afl_stream.commands.inputs import json_object
 from afl_stream.commands.invocation import Invocation, open_store
 from afl_stream.commands.refusals import NotFound

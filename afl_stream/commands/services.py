@@ -20,7 +20,6 @@ from afl.workers.heartbeat import registered_server
 from afl.workers.server_record import ServerRecord
 from afl_stream.agent.agent import Agent, AgentConfig
 from afl_stream.agent.registry_agent import RegistryAgent
-from afl_stream.agent.resources import LostRecords
 from afl_stream.audit.audit import Audit, AuditConfig, AuditFile, AuditStream
 from afl_stream.audit.group import group_of
 from afl_stream.audit.lines import AuditSink
@@ -33,6 +32,7 @@ from afl_stream.commands.unanswered import facets_of_steps, unanswered_lines
 from afl_stream.evaluator.service import EvaluatorService, tune_collector
 from afl_stream.exit_codes import ExitCode
 from afl_stream.outage import waited_out
+from afl_stream.reading.group_reader import LostRecords
 from afl_stream.settings.config import StreamConfig
 from afl_stream.transport import Start
 

@@ -7,15 +7,12 @@ from typing import Any
 
 from afl.core.handlers.calling import Handler
 from afl.core.handlers.modules import DEFAULT_ENTRYPOINT, HandlerModuleError, checksum_of, full_uri, module_of
+from afl.core.handlers.registration import DEFAULT_TIMEOUT_MS, HandlerRegistration
 from afl.engine.clock import Clock, SystemClock
 from afl.engine.errors import StoreUnavailable
 from afl.engine.model.entities import HandlerRegistration as StoredRegistration
 from afl.stores.public.persistence import EngineStore
-from afl_stream.agent.handler_modules import HandlerRegistration
 from afl_stream.agent.registry_agent import RegistryUnavailable
-
-#: How long a registered handler may take when nothing else was said.
-DEFAULT_TIMEOUT_MS = 30_000
 
 
 class StoredHandlers:

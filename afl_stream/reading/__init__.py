@@ -2,8 +2,11 @@
 
 #: Modules that other packages import; the others are private to this one.
 PUBLIC_MODULES = (
+    "group_reader",
     "log_ranges",
+    "lost_offsets",
     "offset_tracker",
+    "record_queue",
     "topic_log",
     "watchdog",
 )

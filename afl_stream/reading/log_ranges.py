@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from afl.core.process.stopping import PROCESS_STOP
+from afl_stream.reading.lost_offsets import in_words
 from afl_stream.transport import (
-    Consumer,
     OffsetOutOfRange,
     Record,
     Stopping,
     TopicPartition,
     Transport,
     TransportError,
-    UnknownTopic,
     Watermarks,
 )
 
 _BATCH_RECORDS: Final = 1_000
 _POLL_S: Final = 0.1
-#: Partitions that a message names; of more it gives the numbers.
-_NAMED: Final = 12
 
 
 class NotReadInTime(TransportError):
@@ -31,36 +28,6 @@ class NotReadInTime(TransportError):
     def __init__(self, partitions: Iterable[TopicPartition], timeout_s: float) -> None:
         topics = sorted({partition.topic for partition in partitions})
         super().__init__(f"{', '.join(topics)} could not be read to the end in {timeout_s:g} s")
-
-
-def uncommitted_ranges(
-    consumer: Consumer, partitions: Iterable[TopicPartition], committed: Container[TopicPartition]
-) -> dict[TopicPartition, Watermarks]:
-    """Return the bounds of those partitions that have records and no committed offset.
-
-    Raises what the transport raises.
-    """
-    uncommitted: dict[TopicPartition, Watermarks] = {}
-    for partition in partitions:
-        if partition not in committed:
-            try:
-                bounds = consumer.watermarks(partition)
-            except UnknownTopic:
-                continue  # Not every broker has heard of it yet: it is new, or gone, which reading tells.
-            if bounds.low < bounds.high:
-                uncommitted[partition] = bounds
-    return uncommitted
-
-
-def in_words(ranges: Mapping[TopicPartition, Watermarks]) -> str:
-    """Describe the ranges: topic, partition, first and last offset, and the number of records."""
-    count = sum(bounds.high - bounds.low for bounds in ranges.values())
-    named = [
-        f"{partition.topic}[{partition.partition}] {bounds.low} to {bounds.high - 1}"
-        for partition, bounds in sorted(ranges.items())[:_NAMED]
-    ]
-    more = f" and {len(ranges) - _NAMED} more partitions" if len(ranges) > _NAMED else ""
-    return f"{', '.join(named)}{more}: {count:,} records"
 
 
 def read_ranges(

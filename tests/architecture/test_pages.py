@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 import afl.cli
+from afl.core.handlers.context import HandlerContext
 from afl_stream.agent import answers as agent_answers
-from afl_stream.agent.handlers import HandlerContext
 from afl_stream.errors import AnswerRefused
 from afl_stream.wire.control_json import decode_json
 from afl_stream.wire.dead_letters import dead_letter_headers

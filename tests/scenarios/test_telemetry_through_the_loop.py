@@ -11,6 +11,7 @@ import pytest
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.trace import TracerProvider
 
+from afl.core.handlers.context import HandlerContext
 from afl.engine.clock import ManualClock
 from afl.engine.model.store import Batch
 from afl.engine.states import StepState
@@ -18,7 +19,6 @@ from afl.evaluation.evaluator import Evaluator
 from afl.stores.memory.store import MemoryStore
 from afl.telemetry.otel_sink import OpenTelemetrySink
 from afl.telemetry.telemetry import Telemetry
-from afl_stream.agent.handlers import HandlerContext
 from afl_stream.embedded.transport import EmbeddedTransport
 from afl_stream.errors import ConfigError
 from afl_stream.evaluator.service import EvaluatorService

@@ -14,9 +14,14 @@ __all__ = ["Deferred", "Handler", "HandlerModuleError", "HandlerOver"]
 PUBLIC_MODULES = (
     "allowed_modules",
     "calling",
+    "context",
     "loops",
     "modules",
+    "outcomes",
+    "pool",
+    "registration",
     "retry",
     "returned",
+    "routes",
     "stuck_handlers",
 )

@@ -15,6 +15,9 @@ Handler: TypeAlias = Callable[..., Any]
 FACET_NAME_KEY: Final = "_facet_name"
 METADATA_KEY: Final = "_handler_metadata"
 
+#: The `error.type` of a step of a facet that has no handler here.
+NO_HANDLER: Final = "NoHandler"
+
 _CONTEXT_NAMES: Final = frozenset({"context", "ctx"})
 
 

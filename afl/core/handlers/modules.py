@@ -76,7 +76,13 @@ class FacetsUnknown(HandlerModuleError, ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandlersArgument:
-    """One `--handlers` argument, taken apart: `MODULE[:ENTRYPOINT][=FACET[,FACET...]]`."""
+    """One `--handlers` argument, taken apart: `MODULE[:ENTRYPOINT][=FACET[,FACET...]]`.
+
+    A plain `handle` cannot know its facets. They are those of the argument
+    (`--handlers shop.billing=billing.Pay,billing.Void`; another function is named as in
+    `--handlers shop.billing:refund=billing.Refund`), else those that the module names, else those of `--facet`. None of
+    the three is an error.
+    """
 
     module_uri: str
     entrypoint: str | None = None

@@ -58,7 +58,7 @@ def plain_result(value: object) -> dict[str, Any]:
     if type(value) is dict and is_flat(value):
         return value
     if not issubclass(type(value), dict):
-        _discard(value)
+        discard(value)
         raise BadResult(f"the handler returned a {class_name(type(value))}; a dict or None is expected")
     return _read(cast("dict[str, object]", value), RESULT, "the handler's result")
 
@@ -81,7 +81,7 @@ def _read(value: Mapping[str, object], path: str, where: str) -> dict[str, Any]:
         raise BadResult(f"{where} cannot be read: {exception_line(error)}") from None
 
 
-def _discard(value: object) -> None:
-    """Close a coroutine that is never awaited, so that Python does not warn about it later."""
+def discard(value: object) -> None:
+    """Close a coroutine that nobody will await, so that Python does not warn about it later."""
     if type(value) is CoroutineType:
         value.close()

@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from functools import partial
 
+from afl.core.handlers.registration import function_route
+from afl.core.handlers.routes import Route
 from afl.workers.handler_routes import HandlerRoutes
 from afl.workers.service.task_names import EXECUTE_TASK_NAME, RESUME_TASK_NAME
-from afl.workers.task_work import BUILT_IN_PREFIX, HandlerMissing, TaskHandler
+from afl.workers.task_work import BUILT_IN_PREFIX, HandlerMissing
 from afl.workers.tool_registry import Handler, ToolRegistry, short_name
 
 _OWN = frozenset({EXECUTE_TASK_NAME, RESUME_TASK_NAME})
@@ -43,18 +45,18 @@ class RunnerHandlers:
             return True
         return not facet_name.startswith(BUILT_IN_PREFIX) and self._registry.has_handler(facet_name)
 
-    def find(self, facet_name: str) -> TaskHandler:
-        """Return the handler of tasks of this name. Raises HandlerMissing."""
+    def find(self, facet_name: str) -> Route:
+        """Return what does a task of this name. Raises HandlerMissing."""
         function = self._registry.find(facet_name)
         if function is not None:
-            return TaskHandler(function=function)
+            return function_route(facet_name, function, names_facet=False)
         if facet_name == RESUME_TASK_NAME:
-            return TaskHandler(function=self._resume)
+            return function_route(facet_name, self._resume, names_facet=False)
         route = self._routes.find(facet_name)
         if route is not None:
-            return route.handler()
+            return route
         if self._registry.has_handler(facet_name):
-            return TaskHandler(function=partial(self._registry.handle, facet_name))
+            return function_route(facet_name, partial(self._registry.handle, facet_name), names_facet=False)
         raise HandlerMissing(f"No handler for task '{facet_name}'")
 
     def _matches(self, facet_name: str) -> bool:

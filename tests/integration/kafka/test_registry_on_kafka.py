@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from afl_stream.agent.handler_modules import HandlerRegistration
+from afl.core.handlers.registration import HandlerRegistration
 from afl_stream.commands.stored_handlers import StoredHandlers
 from tests.eventually import eventually
 from tests.worlds.deployment import Deployment, program_of

@@ -3,12 +3,13 @@
 import threading
 from typing import Any
 
+from afl.core.handlers.routes import Route
 from afl.engine.errors import StoreUnavailable
 from afl.engine.model.entities import TaskDefinition
 from afl.evaluation.evaluator import Evaluator
 from afl.stores.memory.store import MemoryStore
 from afl.workers.call_threads import CallsHere
-from afl.workers.task_work import Job, TaskHandler, TaskWork
+from afl.workers.task_work import Job, TaskWork
 from tests.eventually import eventually
 
 
@@ -37,8 +38,8 @@ class _Source:
     def serves(self, facet_name: str) -> bool:
         return True
 
-    def find(self, facet_name: str) -> TaskHandler:
-        return TaskHandler(function=lambda payload: {})
+    def find(self, facet_name: str) -> Route:
+        return Route(find=lambda: lambda payload: {})
 
 
 def _work(store: _Away, stopping: threading.Event, *waits_s: float) -> TaskWork:

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from afl.core.handlers.calling import Handler
 from afl.core.text.exception_text import MAX_TRACEBACK_CHARS
 from afl.core.text.warning_limits import MAX_LINES
 from afl_stream.agent.agent import Deferred, HandlerContext, HandlerOver, HandlersStuck, NoHandlers, RetryPolicy
-from afl_stream.agent.handler_modules import Handler
 from afl_stream.agent.handlers import NoSuchFacet
 from afl_stream.errors import TopicMissing
 from afl_stream.wire.messages import StepContinue, StepFailed, StepUpdate

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from afl.core.handlers.calling import Handler
-from afl.core.handlers.modules import HandlerModuleError, ModuleLoader, checksum_of, register_module
-from afl_stream.agent.handler_modules import HandlersArgument
+from afl.core.handlers.modules import HandlerModuleError, HandlersArgument, ModuleLoader, checksum_of, register_module
 
 
 class Registrations:

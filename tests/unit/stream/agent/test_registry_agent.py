@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from afl.core.handlers.registration import HandlerRegistration
 from afl_stream.agent.agent import AgentConfig
-from afl_stream.agent.handler_modules import HandlerRegistration
 from afl_stream.agent.registry_agent import RegistryAgent, RegistryUnavailable
 from afl_stream.embedded.transport import Crash, EmbeddedTransport, Faults
 from afl_stream.transport import CommittedOffset

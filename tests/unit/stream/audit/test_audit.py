@@ -6,6 +6,7 @@ import json
 import logging
 import math
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -462,6 +463,23 @@ def test_an_audit_gives_up_when_an_outage_has_lasted_too_long(tmp_path: Path) ->
     with pytest.raises(BrokerUnavailable, match=r"127\.0\.0\.1:9092; gave up after 600 s"):
         audit.turn(0)
     audit.close()
+
+
+def test_an_audit_leaves_a_broker_that_is_away_alone_between_its_attempts(tmp_path: Path) -> None:
+    deployment, faults = Deployment(), Faults()
+    stream = replace(deployment.stream, kafka=replace(deployment.stream.kafka, outage_timeout_s=1))
+    transport = EmbeddedTransport(deployment.broker, probe=faults.probe)
+    audit = Audit(AuditConfig(stream=stream), transport, AuditFile(tmp_path / "audit"))
+    audit.turn(0)
+    deployment.publish(event(step=1))
+    before = faults.reached("poll.before_deliver")
+    faults.fail_at("poll.before_deliver", 1_000_000, error=BrokerUnavailable("no broker answers at 127.0.0.1:9092"))
+
+    with pytest.raises(BrokerUnavailable, match="gave up after 1 s"):
+        audit.run()
+
+    # Waits of 0.05, 0.1, and then 0.2 s, which is its poll timeout, make eight attempts in a second.
+    assert 2 <= faults.reached("poll.before_deliver") - before <= 10
 
 
 # --- outside any group ------------------------------------------------------------------------------------------

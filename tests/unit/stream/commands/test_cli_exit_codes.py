@@ -11,8 +11,8 @@ import pytest
 
 from afl import __version__
 from afl.compiled.program import AmbiguousName, UnknownName
+from afl.core.handlers.modules import HandlerModuleError
 from afl.engine.errors import ForeignStore, MissingInput, StoreCorrupt, StoreUnavailable
-from afl_stream.agent.handler_modules import HandlerModuleError
 from afl_stream.cli import afl_stream, main
 from afl_stream.client.client import NotInTime
 from afl_stream.commands.failures import exit_code_of, message_of

@@ -1,127 +1,65 @@
-"""The handler pool: plain handlers run on threads, async ones on one event loop, within slots and time limits."""
+"""Runs handlers: plain ones on threads, async ones on one event loop; so many at once, each within its time.
+
+Agents and pollers both use it. An agent has its handlers run beside its reading and hears of their ends (`run`). A
+poller has a thread for each task, which waits for the handler (`call`).
+"""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections import deque
 from collections.abc import Awaitable, Callable
+from concurrent.futures import Future
 from functools import partial
 from queue import SimpleQueue
-from threading import Lock, Thread
+from threading import Event, Lock, Thread
 from typing import Final
 
 from afl.core.handlers.calling import Handler
 from afl.core.handlers.loops import run_loop
-from afl.core.handlers.returned import awaitable_of
+from afl.core.handlers.outcomes import Call, HandlerBatch, NotRun, Outcome, Raised, Returned, TimedOut, outcome_of
+from afl.core.handlers.returned import awaitable_of, discard
 from afl.core.handlers.stuck_handlers import HandlersStuck, StuckHandlers
 from afl.core.process.crashes import Crash
-from afl_stream.agent.handlers import NotRun, Outcome, Raised, Returned, RunTimeEstimate, TimedOut
-from afl_stream.limits import MAX_STUCK_HANDLERS
 
 #: How long a call that runs in seclusion keeps others from starting, and how long it waits for those that run.
 SECLUSION_S: Final = 60.0
+#: How long coroutines that are left when a pool is closed have for ending; then they are left behind.
+LOOP_GRACE_S: Final = 0.5
 #: A batch that has begun this long ago has met a slow call, and its others go where there is room.
 _OVERDUE_S: Final = 0.05
-
-
-class Call:
-    """One run of a handler. The first claimant, its end or its time-out, reports the outcome."""
-
-    __slots__ = (
-        "_claimed",
-        "_lock",
-        "_on_outcome",
-        "arguments",
-        "batch",
-        "cancel",
-        "deadline",
-        "facet",
-        "handler",
-        "is_async",
-        "run_time",
-        "timeout_s",
-    )  # fmt: skip
-
-    def __init__(
-        self,
-        handler: Handler,
-        arguments: tuple[object, ...],
-        *,
-        is_async: bool,
-        timeout_s: float | None,
-        on_outcome: Callable[[Outcome], None],
-        run_time: RunTimeEstimate | None = None,
-        facet: str = "",
-    ) -> None:
-        self.handler = handler
-        self.facet = facet
-        self.arguments = arguments
-        self.is_async = is_async
-        self.timeout_s = timeout_s
-        self.run_time = run_time
-        self.batch: HandlerBatch | None = None
-        self.deadline = float("inf")
-        self.cancel: Callable[[], object] | None = None
-        self._on_outcome = on_outcome
-        self._claimed = False
-        self._lock = Lock()
-
-    @property
-    def is_over(self) -> bool:
-        return self._claimed
-
-    def claim(self) -> bool:
-        """Return whether the caller is the first to claim."""
-        with self._lock:
-            first, self._claimed = not self._claimed, True
-            return first
-
-    def tell(self, outcome: Outcome) -> None:
-        self._on_outcome(outcome)
-
-
-class HandlerBatch:
-    """Calls that run one after the other in one slot: giving each quick call a thread costs more than the call."""
-
-    __slots__ = ("began_s", "calls", "is_forsaken", "secluded")
-
-    def __init__(self, *calls: Call, secluded: bool = False) -> None:
-        self.calls = deque(calls)
-        self.secluded = secluded
-        self.began_s = float("inf")
-        #: Its thread was replaced: another batch has the remaining calls.
-        self.is_forsaken = False
-
-    def next(self) -> Call | None:
-        """Take the next call out. Any thread may call this; each call goes to one thread."""
-        try:
-            return self.calls.popleft()
-        except IndexError:
-            return None
 
 
 class HandlerPool:
     """Slots for handlers, and the threads that run them. Any thread may use it.
 
+    A handler whose time is up is left behind: its outcome is TimedOut, a coroutine is cancelled, and what either does
+    from then on is ignored. `call` watches the time of its own call; that of all others is up when `expire` is called.
+
     One batch at a time may run `secluded`, with nothing beside it. From its end to `end_seclusion` nothing starts
     either: its owner first makes it durable that the batch has ended.
 
-    A slot is taken by `reserve` and is free again when all calls of its batch have an outcome, a time-out included: the
-    thread of a handler that does not return is replaced, and ends when the handler does. `on_stuck` is called when more
-    than `max_stuck` such threads are left. Calls behind a slow one move to other slots as soon as some are free.
-    Threads are daemons: a handler that never ends does not keep the process alive.
+    A slot is taken by `reserve` and is free again when all calls of the batch that was run in it have their outcome,
+    also when that is that a time was up: the thread of a handler that does not come back is replaced, and ends when the
+    handler does. `on_stuck` is called when more than `max_stuck` of those are left. Calls that are stuck behind a slow
+    one go on in other slots as soon as some are free. What `call` and `submit` run takes no slot.
+
+    `on_fatal` hears of what no handler may catch: the death of the process, as tests make it, and what a listener
+    raises. Threads are daemons: a handler that never ends does not keep the process.
     """
 
     def __init__(
         self,
         max_concurrent: int,
         *,
+        max_stuck: int,
         on_fatal: Callable[[BaseException], None],
         on_stuck: Callable[[HandlersStuck], None] = lambda _error: None,
-        max_stuck: int = MAX_STUCK_HANDLERS,
         clock_s: Callable[[], float] = time.monotonic,
+        name: str = "handler",
     ) -> None:
+        """`name` is what the names of its threads begin with."""
+        self._name = name
         self._on_stuck = on_stuck
         self._stuck = StuckHandlers(max_stuck)
         self._max_concurrent = max_concurrent
@@ -139,7 +77,7 @@ class HandlerPool:
         self._timed: set[Call] = set()
         #: Lots of several calls that are not through.
         self._batches: set[HandlerBatch] = set()
-        self._queue: SimpleQueue[HandlerBatch | None] = SimpleQueue()
+        self._queue: SimpleQueue[HandlerBatch | Callable[[], object] | None] = SimpleQueue()
         self._workers = 0
         self._busy = 0
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -221,11 +159,35 @@ class HandlerPool:
             batch.calls.clear()
             self._run_async(first)
             return
-        with self._lock:
-            if len(batch.calls) > 1:
+        if len(batch.calls) > 1:
+            with self._lock:
                 self._batches.add(batch)
-            self._need_worker()
-        self._queue.put(batch)
+        self._hand_over(batch)
+
+    def call(
+        self, handler: Handler, arguments: tuple[object, ...], *, is_async: bool, timeout_s: float | None, facet: str
+    ) -> Outcome:
+        """Run one handler now, and wait until it has ended or its time is up. For threads that do nothing else.
+
+        A plain one without a time limit runs in the caller's thread.
+        """
+        outcomes: list[Outcome] = []
+        call = Call(
+            handler, arguments, is_async=is_async, timeout_s=timeout_s, on_outcome=outcomes.append, facet=facet
+        )  # fmt: skip
+        if timeout_s is None and not is_async:
+            return self._outcome_of(call)
+        ended = Event()
+        self.run(HandlerBatch(call, on_end=ended.set))
+        if not ended.wait(timeout_s):
+            self._expire_one(call)
+            # Its time may have been up in the very moment in which it ended.
+            ended.wait()
+        return outcomes[0]
+
+    def submit(self, work: Callable[[], object]) -> None:
+        """Do something else in a thread, at once. What it raises is told by `on_fatal`."""
+        self._hand_over(work)
 
     def expire(self) -> None:
         """Time out the calls whose time is up, and move the calls behind a slow one to other slots."""
@@ -245,7 +207,7 @@ class HandlerPool:
                     self._report(call, NotRun())
 
     def close(self) -> None:
-        """Let the idle threads end. Running handlers continue on their daemon threads."""
+        """Let the idle threads end, the others when they are idle, and the loop with what runs in it."""
         with self._lock:
             self._closed = True
             for _ in range(self._workers):
@@ -254,32 +216,55 @@ class HandlerPool:
         if loop is not None:
             loop.call_soon_threadsafe(loop.stop)
 
-    def _need_worker(self) -> None:
-        self._busy += 1
-        if self._busy > self._workers:
-            self._workers += 1
-            Thread(target=self._work, name=f"handler-{self._workers}", daemon=True).start()
+    def _hand_over(self, job: HandlerBatch | Callable[[], object]) -> None:
+        with self._lock:
+            self._busy += 1
+            if self._closed:
+                # No thread waits for jobs any more.
+                Thread(target=self._serve, args=(job,), name=f"{self._name}-late", daemon=True).start()
+                return
+            if self._busy > self._workers:
+                self._workers += 1
+                Thread(target=self._work, name=f"{self._name}-{self._workers}", daemon=True).start()
+            self._queue.put(job)
 
     def _work(self) -> None:
-        while (batch := self._queue.get()) is not None:
-            batch.began_s = self._clock_s()
-            while (call := batch.next()) is not None:
-                if call.batch is None:
-                    self._begin(call, batch)
-                began_s = time.perf_counter()
-                outcome = self._outcome_of(call)
-                if call.run_time is not None:
-                    call.run_time.note(time.perf_counter() - began_s)
-                if outcome is None or not call.claim():
-                    # Its time was up and its slot is another's; another thread has taken this one's place.
-                    self._stuck.remove(call)
-                    return
-                self._complete(call, outcome)
-            if batch.is_forsaken:
-                return
+        while (job := self._queue.get()) is not None and self._serve(job):
+            pass
+
+    def _serve(self, job: HandlerBatch | Callable[[], object]) -> bool:
+        """Do a job, and say whether the thread is there for another one."""
+        if not isinstance(job, HandlerBatch):
+            try:
+                job()
+            except BaseException as error:  # noqa: BLE001 - the thread's last line of defence: it serves others, too
+                self._on_fatal(error)
             with self._lock:
                 self._busy -= 1
-            self._end(batch)
+            return True
+        job.began_s = self._clock_s()
+        while (call := job.next()) is not None:
+            if call.batch is None:
+                self._begin(call, job)
+            if call.timeout_s is not None and call.is_over:
+                # Its time was up before it began: it is not made.
+                self._stuck.remove(call)
+                return False
+            began_s = time.perf_counter()
+            outcome = self._outcome_of(call)
+            if call.run_time is not None:
+                call.run_time.note(time.perf_counter() - began_s)
+            if not call.claim():
+                # Its time was up and its slot is another's; another thread has taken this one's place.
+                self._stuck.remove(call)
+                return False
+            self._complete(call, outcome)
+        if job.is_forsaken:
+            return False
+        with self._lock:
+            self._busy -= 1
+        self._end(job)
+        return True
 
     def _begin(self, call: Call, batch: HandlerBatch) -> None:
         """Start the call's time: for the first of a batch when it is queued, for the others at their turn."""
@@ -313,7 +298,7 @@ class HandlerPool:
             call.cancel()
         self._complete(call, TimedOut(call.timeout_s or 0.0))
         batch.is_forsaken = True
-        rest = HandlerBatch(secluded=batch.secluded)
+        rest = HandlerBatch(secluded=batch.secluded, on_end=batch.on_end)
         while (left := batch.next()) is not None:
             if left is call:
                 # It had not begun.
@@ -339,56 +324,71 @@ class HandlerPool:
     def _end(self, batch: HandlerBatch) -> None:
         with self._lock:
             self._batches.discard(batch)
-        self.release()
+        (batch.on_end or self.release)()
 
-    def _outcome_of(self, call: Call) -> Outcome | None:
+    def _outcome_of(self, call: Call) -> Outcome:
         try:
             value = call.handler(*call.arguments)
-            waiting = awaitable_of(value)
-            if waiting is None:
-                return Returned(value)
-            future = asyncio.run_coroutine_threadsafe(_awaited(waiting), self._event_loop())
-            call.cancel = future.cancel
-            return future.result()
-        except Crash as error:
-            self._on_fatal(error)
-            return None
         except BaseException as error:  # noqa: BLE001 - the handler's, not ours, whatever it is
             return Raised(error)
+        waiting = awaitable_of(value)
+        if waiting is None:
+            return Returned(value)
+        # Until it has really ended: one that does not let itself be cancelled is stuck.
+        ended: Future[Outcome] = Future()
+        if not self._in_loop(call, lambda: waiting, ended.set_result):
+            discard(waiting)
+            return Raised(asyncio.CancelledError())
+        return ended.result()
 
     def _run_async(self, call: Call) -> None:
-        loop = self._event_loop()
+        if not self._in_loop(call, lambda: call.handler(*call.arguments), partial(self._async_done, call)):
+            self._async_done(call, Raised(asyncio.CancelledError()))
 
-        def start() -> None:
-            if call.is_over:
-                # Its time was up before the loop came to it.
-                self._stuck.remove(call)
-                return
-            task = loop.create_task(_called(call))
-            call.cancel = partial(loop.call_soon_threadsafe, task.cancel)
-            task.add_done_callback(partial(self._async_done, call))
-            if call.is_over:
-                task.cancel()
-
-        loop.call_soon_threadsafe(start)
-
-    def _async_done(self, call: Call, done: asyncio.Task[Outcome]) -> None:
-        error = None if done.cancelled() else done.exception()
+    def _async_done(self, call: Call, outcome: Outcome) -> None:
         if not call.claim():
             self._stuck.remove(call)
             return
-        if error is not None:
-            self._on_fatal(error)
-            return
-        self._complete(call, Raised(asyncio.CancelledError()) if done.cancelled() else done.result())
+        self._complete(call, outcome)
         assert call.batch is not None
         self._end(call.batch)
+
+    def _in_loop(
+        self, call: Call, awaitable: Callable[[], Awaitable[object]], on_done: Callable[[Outcome], object]
+    ) -> bool:
+        """Await what a call gives in the event loop, and tell what came of it there. False: the pool is closed."""
+
+        def start(loop: asyncio.AbstractEventLoop) -> None:
+            if call.is_over:
+                # Its time was up before the loop came to it: another handler has blocked it.
+                if not call.is_async:
+                    discard(awaitable())
+                on_done(NotRun())
+                return
+            task = loop.create_task(_called(awaitable))
+            call.cancel = partial(loop.call_soon_threadsafe, task.cancel)
+            task.add_done_callback(lambda done: on_done(_task_outcome(done)))
+            if call.is_over:
+                task.cancel()
+
+        with self._lock:
+            if self._closed:
+                # Nothing would end another loop.
+                return False
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                name = f"{self._name}-loop"
+                Thread(target=run_loop, args=(self._loop, LOOP_GRACE_S), name=name, daemon=True).start()
+            self._loop.call_soon_threadsafe(start, self._loop)
+        return True
 
     def _complete(self, call: Call, outcome: Outcome) -> None:
         if call.batch is not None and call.batch.secluded:
             # Before a caller can see the outcome and end the seclusion.
             with self._lock:
                 self._seclusion_is_over = True
+        if type(outcome) is Raised and issubclass(type(outcome.error), Crash):
+            self._on_fatal(outcome.error)
         self._report(call, outcome)
         if call.timeout_s is not None:
             with self._lock:
@@ -400,28 +400,14 @@ class HandlerPool:
         except BaseException as error:  # noqa: BLE001 - the agent cannot continue: it decides how to end
             self._on_fatal(error)
 
-    def _event_loop(self) -> asyncio.AbstractEventLoop:
-        with self._lock:
-            if self._loop is None:
-                self._loop = asyncio.new_event_loop()
-                Thread(target=run_loop, args=(self._loop,), name="handler-loop", daemon=True).start()
-            return self._loop
 
-
-async def _called(call: Call) -> Outcome:
+async def _called(awaitable: Callable[[], Awaitable[object]]) -> Outcome:
     try:
-        return await _awaited(call.handler(*call.arguments))
-    except Crash:
-        raise
+        value = awaitable()
     except BaseException as error:  # noqa: BLE001 - the handler's, not ours, whatever it is
         return Raised(error)
+    return await outcome_of(value)
 
 
-async def _awaited(value: Awaitable[object]) -> Outcome:
-    try:
-        return Returned(await value)
-    except Crash:
-        raise
-    except BaseException as error:  # noqa: BLE001 - the handler's, not ours, whatever it is
-        # SystemExit and KeyboardInterrupt would end the loop, and with it everybody else's handlers.
-        return Raised(error)
+def _task_outcome(task: asyncio.Task[Outcome]) -> Outcome:
+    return Raised(asyncio.CancelledError()) if task.cancelled() else task.result()

@@ -1,17 +1,19 @@
 """Handlers run so many at once, each within its time, and a slot is free again whatever a handler does."""
 
 import asyncio
+import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from queue import SimpleQueue
 from threading import Event
 
 import pytest
 
 from afl.core.handlers.calling import Handler, is_async, takes_context
+from afl.core.handlers.outcomes import Call, HandlerBatch, NotRun, Outcome, Raised, Returned, RunTimeEstimate, TimedOut
+from afl.core.handlers.pool import SECLUSION_S, HandlerPool
 from afl.core.handlers.stuck_handlers import HandlersStuck
-from afl_stream.agent.handlers import NotRun, Outcome, Raised, Returned, RunTimeEstimate, TimedOut
-from afl_stream.agent.pool import SECLUSION_S, Call, HandlerBatch, HandlerPool
-from afl_stream.embedded.transport import Crash
+from afl.core.process.crashes import Crash
 from tests.eventually import eventually
 
 
@@ -414,3 +416,111 @@ def test_one_more_stuck_handler_than_may_be_is_told_by_facet() -> None:
     )
     bench.release.set()
     bench.pool.close()
+
+
+def test_a_coroutine_of_a_plain_function_is_stuck_until_it_ends_where_it_is_not_to_be_cancelled(bench: Bench) -> None:
+    began = Event()
+
+    async def stays(payload: object) -> None:
+        began.set()
+        while not bench.release.is_set():
+            with suppress(asyncio.CancelledError):
+                await asyncio.sleep(0.01)
+
+    bench.start(lambda payload: stays(payload), timeout_s=1)
+    assert began.wait(10)
+    bench.now_s = 1
+    bench.pool.expire()
+    assert bench.outcome() == TimedOut(1)
+    # The loop has run meanwhile, and with it the cancelling.
+    bench.start(_answer)
+    assert bench.outcome() == Returned({"count": 3})
+    assert bench.pool.stuck == 1
+
+    bench.release.set()
+
+    eventually(lambda: bench.pool.stuck == 0)
+
+
+def _threads_of(name: str) -> list[str]:
+    return [thread.name for thread in threading.enumerate() if thread.name.startswith(f"{name}-")]
+
+
+def _pool(name: str) -> HandlerPool:
+    return HandlerPool(2, max_stuck=2, on_fatal=lambda error: None, name=name)
+
+
+def test_a_call_whose_time_was_up_before_it_began_is_not_made() -> None:
+    pool, made, reported = _pool("early"), Event(), SimpleQueue[Outcome]()
+    call = Call(lambda payload: made.set(), ({},), is_async=False, timeout_s=1, on_outcome=reported.put)
+    assert call.claim()
+    assert pool.reserve()
+
+    pool.run(HandlerBatch(call))
+
+    eventually(lambda: not _threads_of("early"))
+    assert not made.is_set()
+    assert reported.empty()
+
+
+@pytest.mark.parametrize("handler", [_answer, lambda payload: _answer(payload)])
+def test_a_closed_pool_starts_no_other_loop(bench: Bench, handler: Handler) -> None:
+    pool = _pool("closed")
+    pool.close()
+
+    outcome = pool.call(handler, ({},), is_async=is_async(handler), timeout_s=5, facet="shop.Pay")
+
+    assert isinstance(outcome, Raised)
+    assert isinstance(outcome.error, asyncio.CancelledError)
+    eventually(lambda: not _threads_of("closed"))
+
+
+def test_the_threads_of_a_closed_pool_end_although_a_coroutine_does_not_let_itself_be_cancelled() -> None:
+    pool, end = _pool("stubborn"), Event()
+
+    async def stays(payload: object) -> None:
+        while not end.is_set():
+            with suppress(asyncio.CancelledError):
+                await asyncio.sleep(0.01)
+
+    assert pool.call(stays, ({},), is_async=True, timeout_s=0.05, facet="shop.Pay") == TimedOut(0.05)
+
+    pool.close()
+
+    eventually(lambda: not _threads_of("stubborn"))
+    end.set()
+
+
+def test_one_that_waits_for_a_handler_hears_that_its_time_is_up_and_what_is_left_behind_is_counted() -> None:
+    pool, release = _pool("waited"), Event()
+
+    outcome = pool.call(lambda payload: release.wait(), ({},), is_async=False, timeout_s=0.05, facet="shop.Pay")
+
+    assert outcome == TimedOut(0.05)
+    assert pool.stuck == 1
+    another = pool.call(lambda payload: payload, ({"a": 1},), is_async=False, timeout_s=30, facet="shop.Pay")
+    assert another == Returned({"a": 1})
+    release.set()
+    eventually(lambda: pool.stuck == 0)
+    pool.close()
+
+
+def test_what_is_submitted_runs_beside_the_handlers_and_its_error_is_told() -> None:
+    reported = SimpleQueue[BaseException]()
+    pool, error = HandlerPool(1, max_stuck=2, on_fatal=reported.put), ConnectionError("the store is away")
+
+    def fail() -> None:
+        raise error
+
+    assert pool.reserve()
+    pool.submit(fail)
+
+    assert reported.get(timeout=10) is error
+    pool.close()
+
+
+def test_the_time_out_is_one_error_for_retry_policies_and_failures() -> None:
+    error = TimedOut(1.5).error
+
+    assert isinstance(error, TimeoutError)
+    assert str(error) == "the handler did not end within 1.5 s"

@@ -1,0 +1,74 @@
+"""What a handler may know about its event, and the one thing that it may do besides answering."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from afl.core.handlers.calling import HandlerOver
+
+
+class HandlerContext:
+    """The second argument of a handler that takes one: the same for agents of topics and for pollers of a store.
+
+    `event_id` is the idempotency key: every copy of the event has it, and every try. `deadline_ms` is since the epoch.
+    A poller's handlers have no headers, no answer token and no deadline.
+    """
+
+    __slots__ = (
+        "_is_cancelled", "_is_over", "_is_stopping", "_send_update", "answer_token", "attempt", "deadline_ms",
+        "event_id", "execution_id", "facet", "headers", "step_id", "workflow_id",
+    )  # fmt: skip
+
+    def __init__(  # noqa: PLR0913 - all that a handler may ask of its event
+        self,
+        *,
+        facet: str,
+        event_id: str,
+        step_id: str,
+        workflow_id: str,
+        execution_id: str,
+        attempt: int,
+        deadline_ms: int | None,
+        answer_token: str | None,
+        headers: Mapping[str, bytes | None],
+        send_update: Callable[[Mapping[str, Any]], None],
+        is_stopping: Callable[[], bool],
+        is_over: Callable[[], bool],
+        is_cancelled: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self.facet = facet
+        self.event_id = event_id
+        self.step_id = step_id
+        self.workflow_id = workflow_id
+        self.execution_id = execution_id
+        self.attempt = attempt
+        self.deadline_ms = deadline_ms
+        self.answer_token = answer_token
+        self.headers = headers
+        self._send_update = send_update
+        self._is_stopping = is_stopping
+        self._is_over = is_over
+        self._is_cancelled = is_cancelled
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether the answer is not waited for any more: the workflow was cancelled or reset, or the step runs again.
+
+        It is looked up when this is asked: twice a second at most by an agent, as far as the lifecycle topic tells, and
+        once a second at most by a poller, in the store.
+        """
+        return self._is_cancelled()
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether the handler should come to an end: its agent or poller stops, its partition or its claim is gone,
+        its workflow was cancelled in the store, or its time is up.
+        """
+        return self._is_stopping() or self._is_over()
+
+    def update(self, partial: Mapping[str, Any]) -> None:
+        """Tell what is known so far; the step goes on waiting. Raises HandlerOver after the answer."""
+        if self._is_over():
+            raise HandlerOver(self.step_id)
+        self._send_update(partial)

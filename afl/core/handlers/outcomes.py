@@ -1,0 +1,171 @@
+"""One call of a handler, and what becomes of it: it returns, it raises, or its time is up. And calls in a row."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from threading import Lock
+from typing import Final, TypeAlias
+
+from afl.core.handlers.calling import Handler
+
+#: The `error.type` of a step whose handler did not end in its time.
+TIMEOUT: Final = "Timeout"
+
+
+class HandlerTimeout(TimeoutError):
+    """A handler did not end in its time."""
+
+    def __init__(self, timeout_s: float) -> None:
+        super().__init__(f"the handler did not end within {timeout_s:g} s")
+
+
+@dataclass(frozen=True, slots=True)
+class Returned:
+    """The handler came to its end."""
+
+    value: object
+
+
+@dataclass(frozen=True, slots=True)
+class Raised:
+    """The handler raised."""
+
+    error: BaseException
+
+
+@dataclass(frozen=True, slots=True)
+class TimedOut:
+    """The handler's time was up; what it does from now on is ignored."""
+
+    timeout_s: float
+
+    @property
+    def error(self) -> HandlerTimeout:
+        """The time-out as an error: a retry policy is asked about it, and the step's failure has its text."""
+        return HandlerTimeout(self.timeout_s)
+
+
+@dataclass(frozen=True, slots=True)
+class NotRun:
+    """The handler was not called, and will not be."""
+
+
+Outcome: TypeAlias = Returned | Raised | TimedOut | NotRun
+
+
+class RunTimeEstimate:
+    """How long the runs of one handler take, by the latest of them. Unknown before the first."""
+
+    __slots__ = ("mean_s",)
+
+    def __init__(self) -> None:
+        self.mean_s = float("inf")
+
+    def note(self, duration_s: float) -> None:
+        """Take in the duration of another run."""
+        mean_s = self.mean_s
+        self.mean_s = duration_s if mean_s == float("inf") else mean_s + (duration_s - mean_s) / 8
+
+
+class Call:
+    """One run of a handler. The first to claim it - its end or its time - says what became of it."""
+
+    __slots__ = (
+        "_claimed",
+        "_lock",
+        "_on_outcome",
+        "arguments",
+        "batch",
+        "cancel",
+        "deadline",
+        "facet",
+        "handler",
+        "is_async",
+        "run_time",
+        "timeout_s",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        handler: Handler,
+        arguments: tuple[object, ...],
+        *,
+        is_async: bool,
+        timeout_s: float | None,
+        on_outcome: Callable[[Outcome], None],
+        run_time: RunTimeEstimate | None = None,
+        facet: str = "",
+    ) -> None:
+        self.handler = handler
+        self.facet = facet
+        self.arguments = arguments
+        self.is_async = is_async
+        self.timeout_s = timeout_s
+        self.run_time = run_time
+        self.batch: HandlerBatch | None = None
+        self.deadline = float("inf")
+        self.cancel: Callable[[], object] | None = None
+        self._on_outcome = on_outcome
+        self._claimed = False
+        self._lock = Lock()
+
+    @property
+    def is_over(self) -> bool:
+        return self._claimed
+
+    def claim(self) -> bool:
+        """Say whether the caller is the first."""
+        with self._lock:
+            first, self._claimed = not self._claimed, True
+            return first
+
+    def tell(self, outcome: Outcome) -> None:
+        self._on_outcome(outcome)
+
+
+class HandlerBatch:
+    """Calls that run one after the other in one slot: handing each quick one to a thread costs more than it does."""
+
+    __slots__ = ("began_s", "calls", "is_forsaken", "on_end", "secluded")
+
+    def __init__(self, *calls: Call, secluded: bool = False, on_end: Callable[[], None] | None = None) -> None:
+        """`on_end` is called when all calls have their outcome; None: they have a slot, which is released."""
+        self.calls = deque(calls)
+        self.secluded = secluded
+        self.on_end = on_end
+        self.began_s = float("inf")
+        #: Its thread was replaced: what is left of the calls is another batch's.
+        self.is_forsaken = False
+
+    def next(self) -> Call | None:
+        """Take the next call out. Any thread may; each call goes to one."""
+        try:
+            return self.calls.popleft()
+        except IndexError:
+            return None
+
+
+async def outcome_of(value: Awaitable[object]) -> Outcome:
+    """Await; what is raised is returned.
+
+    A task that raises SystemExit or KeyboardInterrupt ends its event loop, and with it all other handlers there.
+    """
+    try:
+        return Returned(await value)
+    except BaseException as error:  # noqa: BLE001 - the handler's, not ours, whatever it is
+        return Raised(error)
+
+
+async def outcome_within(value: Awaitable[object], timeout_s: float | None) -> Outcome:
+    """Await for so long at most; None: as long as it takes. What is late is cancelled, and not waited for."""
+    if timeout_s is None:
+        return await outcome_of(value)
+    task = asyncio.ensure_future(outcome_of(value))
+    done, _ = await asyncio.wait([task], timeout=timeout_s)
+    if not done:
+        task.cancel()
+        return TimedOut(timeout_s)
+    return task.result()
