@@ -18,11 +18,11 @@ from afl.core.values import plain_values
 from afl.engine import limits
 from afl.engine.errors import ScriptsNotAllowed, StoreCorrupt, StoreUnavailable, VersionMismatchError
 from afl.engine.execution.execution import Execution
-from afl.engine.execution.ports import Dispatch, Trace
+from afl.engine.execution.ports import Dispatch, RunEnvironment, Trace
 from afl.engine.execution.restore import restore
 from afl.engine.execution.run_bounds import RunBounds, RunLimits
 from afl.engine.model.plan import WorkflowPlan
-from afl.engine.model.store import StepDocument, Store, WorkflowRow
+from afl.engine.model.store import RUNNING, StepDocument, Store, WorkflowRow
 from afl.engine.operations.cancel_only import restore_cancel_only
 from afl.engine.operations.operations import Action, Opened, open_again
 from afl.engine.planning.binding import bind_inputs
@@ -105,6 +105,7 @@ class WorkflowCache:
         now_ms: int,
         *,
         runner_id: str = "",
+        lane: str = "",
         traceparent: str | None = None,
     ) -> Execution:
         """Return a new execution, not in the store yet, with a copy of the inputs.
@@ -118,16 +119,25 @@ class WorkflowCache:
         check_given(f"the inputs of {plan.name}", inputs, self.run_limits.max_value_bytes, INPUTS)
         inputs = plain_values(inputs, INPUTS)
         check_inputs(plan.facet, plan.schemas, inputs)
-        execution = Execution(plan, workflow_id, self._dispatch, self._trace())
-        execution.runner_id = runner_id
-        execution.max_open_events = self._max_open_events
-        execution.bounds = RunBounds(self.run_limits)
-        execution.bounds.begin()
-        execution.runs_scripts = self.runs_scripts
-        params = bind_inputs(plan.facet, inputs)
+        environment = self._environment()
+        environment.bounds.begin()
+        row = WorkflowRow(
+            workflow_id,
+            0,
+            plan.fingerprint,
+            plan.name,
+            RUNNING,
+            runnable=True,
+            inputs=inputs,
+            runner_id=runner_id,
+            lane=lane,
+            created_at_ms=now_ms,
+            updated_at_ms=now_ms,
+        )
+        execution = Execution.started(plan, row, environment, bind_inputs(plan.facet, inputs))
         if execution.trace is not None:
             execution.trace.started(execution, traceparent=traceparent)
-        execution.start(inputs, params, now_ms)
+            execution.trace.created(execution, execution.root)
         return execution
 
     def take(self, workflow_id: str) -> Execution | None:
@@ -183,15 +193,18 @@ class WorkflowCache:
             self._stored_plan(row.program, row.name),
             row,
             documents,
-            self._dispatch,
-            self._trace(),
-            self._max_open_events,
-            runs_scripts=self.runs_scripts,
-            bounds=RunBounds(self.run_limits),
+            self._environment(),
         )
 
-    def _trace(self) -> Trace | None:
-        return None if self._new_trace is None else self._new_trace()
+    def _environment(self) -> RunEnvironment:
+        """Return what an execution of this cache is handed, new for each: it has a trace and bounds of its own."""
+        return RunEnvironment(
+            self._dispatch,
+            RunBounds(self.run_limits),
+            None if self._new_trace is None else self._new_trace(),
+            self._max_open_events,
+            self.runs_scripts,
+        )
 
     def keep(self, execution: Execution) -> None:
         """Keep a committed workflow hot, unless it has ended."""

@@ -13,6 +13,7 @@ from afl.core.text.exception_text import exception_class, exception_text
 from afl.core.values import ValueRefused, describe_value, plain_values
 from afl.engine.errors import LimitReached, WorkflowConflict
 from afl.engine.execution.answer_acceptance import is_superseded, late_answer, takes_answer
+from afl.engine.execution.events import fail_with
 from afl.engine.execution.execution import Execution
 from afl.engine.execution.results import take_result
 from afl.engine.model.records import StepRecord
@@ -82,7 +83,7 @@ class FailureAnswer:
         self.error_type, self.message = error_type, error
 
     def take(self, execution: Execution, step: StepRecord) -> None:
-        execution.fail_with(step, self.error_type, self.message)
+        fail_with(execution, step, self.error_type, self.message)
 
     def write(self, step: StepDefinition) -> None:
         step.mark_error(view_error(ErrorRecord(type=self.error_type, message=self.message, step_id=step.id)))

@@ -10,7 +10,9 @@ from afl.engine.clock import SystemClock
 from afl.engine.execution.commit_rows import add_rows
 from afl.engine.execution.execution import Execution
 from afl.engine.execution.machine import STATE_MACHINES
+from afl.engine.execution.ports import RunEnvironment
 from afl.engine.execution.restore import restore
+from afl.engine.execution.run_bounds import RunBounds
 from afl.engine.execution.task_dispatch import TaskDispatch
 from afl.engine.model.plan import WorkflowPlan
 from afl.engine.model.store import Batch
@@ -48,7 +50,6 @@ def work_on(step: StepDefinition, context: ExecutionContext) -> bool:
         return False  # It is complete, and belongs to the steps that never change.
     execution.now_ms = SystemClock().now_ms()
     execution.bounds.begin()
-    execution.make_room()
     machine, state = STATE_MACHINES[record.object_type], record.state
     work = machine.work_in(state)
     continues = work is None or work(execution, record)
@@ -73,7 +74,9 @@ def _execution(step: StepDefinition, store: EngineStore) -> Execution:
         raise ValueError(f"step {step.id} is not in the store yet: only the engine makes steps of its workflows")
     before = documents[at]
     documents[at], _ = document_of(step, number=before.number, revision=before.revision, before=before)
-    execution = restore(_plan(store, row.program, row.name), row, documents, TaskDispatch())
+    execution = restore(
+        _plan(store, row.program, row.name), row, documents, RunEnvironment(TaskDispatch(), RunBounds())
+    )
     record = execution.steps.get(step.id)
     if record is not None and documents[at].event_state != before.event_state:
         # The code that moved the step on has answered its event.

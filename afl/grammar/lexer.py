@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from afl.core.row_maker import row_maker
 from afl.core.text.line_ends import with_line_feeds
 from afl.diagnostics import Diagnostic, Severity
 from afl.errors import ParseError
@@ -35,6 +36,9 @@ class Token(NamedTuple):
         if self.type in MULTILINE and "\n" in self.text:
             return self.line + self.text.count("\n"), len(self.text) - self.text.rfind("\n")
         return self.line, self.column + len(self.text)
+
+
+_token = row_maker(Token, "type", "text", "line", "column")
 
 
 class Lexer:
@@ -77,7 +81,7 @@ class Lexer:
         found: list[Token] = []
         append = found.append
         types = self._types.copy()
-        make = tuple.__new__  # the fields of Token(...) set directly, at half the cost
+        make = _token
         # A byte order mark is not part of the program, and takes no column.
         position = 1 if text.startswith("\ufeff") else 0
         line = column = 1
@@ -92,19 +96,19 @@ class Lexer:
                         column += len(blanks)
                 kind = types.get(piece)
                 if kind is not None:
-                    append(make(Token, (kind, piece, line, column)))
+                    append(make((kind, piece, line, column)))
                     column += len(piece)
                     continue
                 if piece == "{":
                     if opens_script([token[0] for token in found[-5:]]):
                         break
-                    append(make(Token, ("LBRACE", piece, line, column)))
+                    append(make(("LBRACE", piece, line, column)))
                     column += 1
                     continue
                 kind = self._kind_of(piece)
                 if kind == "NAME" or kind == "INT":
                     types[piece] = kind
-                    append(make(Token, (kind, piece, line, column)))
+                    append(make((kind, piece, line, column)))
                 elif kind == _END_GROUP:
                     append(Token(END, "", line, column))
                     return found

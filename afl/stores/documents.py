@@ -7,12 +7,21 @@ import json.encoder
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple, cast
 
+from afl.core.row_maker import row_maker
 from afl.engine.model.store import ErrorRecord, StepDocument, WorkflowRow
 from afl.engine.types import Value
 from afl.engine.versions import SUPPORTED, VERSIONS, Versions, check_versions
 from afl.stores.damaged_rows import DAMAGE as DAMAGE
 
-#: The positions of fields in a StepDocument, and of ids in its stored form, which lacks revision and state.
+#: A step's fields in the order in which they are stored, for good.
+_stored_step: Final = row_maker(
+    StepDocument,
+    "id", "workflow_id", "number", "revision", "object_type", "state", "statement_id", "facet_name", "container_id",
+    "container_type", "block_id", "root_id", "params", "returns", "attempt", "event_state", "error",
+    "foreach_index", "foreach_var", "foreach_value", "created_at_ms", "deadline_ms",
+)  # fmt: skip
+_STEP_FIELDS: Final = len(StepDocument._fields)
+#: Where fields stand in a StepDocument, and ids in its stored form, which lacks revision and state.
 _ERROR_AT: Final = StepDocument._fields.index("error")
 _DEADLINE_AT: Final = StepDocument._fields.index("deadline_ms")
 _IDS_AT: Final = tuple(StepDocument._fields.index(name) - 2 for name in ("container_id", "block_id", "root_id"))
@@ -169,7 +178,9 @@ def decode_step(step_id: str, revision: int, state: str, content: bytes) -> Step
     error = fields[_ERROR_AT]
     if error is not None:
         fields[_ERROR_AT] = ErrorRecord._make(error)
-    return StepDocument._make(fields)
+    if len(fields) != _STEP_FIELDS:
+        raise TypeError(f"a step has {_STEP_FIELDS} fields, and its document gives {len(fields)}")
+    return _stored_step(fields)
 
 
 class _WorkflowContent(NamedTuple):

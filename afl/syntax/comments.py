@@ -11,6 +11,7 @@ from enum import StrEnum
 from itertools import islice
 from typing import NamedTuple
 
+from afl.core.row_maker import row_maker
 from afl.core.text.line_ends import with_line_feeds
 from afl.grammar.script_bodies import end_of_body, opens_script
 
@@ -49,6 +50,8 @@ class Piece(NamedTuple):
         return self.kind in COMMENT_KINDS
 
 
+_piece = row_maker(Piece, "kind", "text", "line", "column", "line_ends_before")
+
 _PIECE = re.compile(
     r"""(?s)[ \t\f\r]*(?:
       (?P<word>[A-Za-z_][A-Za-z0-9_]*)
@@ -75,7 +78,7 @@ def pieces(text: str) -> list[Piece]:
     text = with_line_feeds(text)
     found: list[Piece] = []
     append = found.append
-    make = tuple.__new__  # the fields of Piece(...) set directly, at half the cost
+    make = _piece
     position = line_start = 1 if text.startswith("\ufeff") else 0
     line, line_ends = 1, 0
     while True:
@@ -98,7 +101,7 @@ def pieces(text: str) -> list[Piece]:
                 piece = text[start:position]
             elif name == "line_comment":
                 piece = piece.rstrip()
-            append(make(Piece, (kind, piece, line, start - line_start + 1, line_ends)))
+            append(make((kind, piece, line, start - line_start + 1, line_ends)))
             line_ends = 0
             if "\n" in piece:
                 line += piece.count("\n")

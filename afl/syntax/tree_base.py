@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NoReturn
 
 from afl.ast_node import SourceLocation
+from afl.core.row_maker import row_maker
 from afl.diagnostics import Diagnostic, Severity
 from afl.errors import ParseError
 from afl.grammar.lexer import MULTILINE, Token
@@ -17,8 +18,8 @@ MAX_TYPE_DEPTH = 32
 
 Values = list[Any]
 
-#: The fields of SourceLocation(...) set directly, at half the cost; every node has one.
-_new_tuple = tuple.__new__
+#: One is made for every node.
+_location = row_maker(SourceLocation, "line", "column", "end_line", "end_column", "source_id")
 
 
 class NodeBuilder:
@@ -66,7 +67,7 @@ class NodeBuilder:
             line, column = last.end()
         else:
             column += len(text)
-        return _new_tuple(SourceLocation, (first[2], first[3], line, column, self._source_id))
+        return _location((first[2], first[3], line, column, self._source_id))
 
     def _deepen(
         self, node: object, children: list[Any], limit: int, what: str, at: Token, beside: object = None

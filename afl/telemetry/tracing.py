@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 
-from afl.core.ids import derived_id
 from afl.engine.execution.execution import Execution
 from afl.engine.execution.step_paths import failure_of
 from afl.engine.model.plan import OuterWait, StatementPlan
@@ -44,9 +43,7 @@ class TelemetryTrace:
         self._touched: set[str] = set()
 
     def started(self, execution: Execution, *, resumed: bool = False, traceparent: str | None = None) -> None:
-        # At the start the root is not made yet; later it may be of another generation.
-        root_id = execution.root.id if resumed else derived_id(execution.id, execution.id, "execution-1")
-        details: dict[str, object] = {"rootId": root_id}
+        details: dict[str, object] = {"rootId": execution.root.id}
         if resumed:
             details["resumed"] = True
         if traceparent is not None:

@@ -57,7 +57,7 @@ class DispatchByMode:
             effects.task_ends += [
                 TaskEnd(event_id_of(step.id, step.attempt), TaskState.CANCELED)
                 for step in execution.steps.values()
-                if execution.is_waiting(step) and self._is_task(execution, step)
+                if step.is_waiting and self._is_task(execution, step)
             ]
 
     def _is_task(self, execution: Execution, step: StepRecord) -> bool:

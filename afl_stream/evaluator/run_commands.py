@@ -52,10 +52,10 @@ def start(context: EvaluatorContext, unit: UnitOfWork, command: StartWorkflow, r
         dict(command.inputs),  # type: ignore[arg-type]  # decoded values
         unit.now_ms,
         runner_id=kept_name(command.requested_by) or "",
+        # From here on it is this deployment's: pollers leave all but the answers to its evaluators.
+        lane=context.lanes.lane_of(command.workflow_id),
         traceparent=header(record.headers, TRACE_PARENT),
     )
-    # From here on it is this deployment's: pollers leave all but the answers to its evaluators.
-    execution.lane = context.lanes.lane_of(execution.id)
     unit.add(execution)
     unit.outputs.tell(execution.id, "workflow.started", workflow=plan.name, command_id=command.command_id)
     unit.evaluate(execution)

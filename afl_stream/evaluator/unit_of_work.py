@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from afl.core.text.exception_text import exception_class, exception_text
 from afl.engine.errors import RunGivenUp, VersionMismatchError
 from afl.engine.execution.commit_rows import add_rows
+from afl.engine.execution.events import fail_with
 from afl.engine.execution.execution import Execution
 from afl.engine.execution.iteration import run_iteration
 from afl.engine.execution.results import take_result
@@ -203,7 +204,7 @@ class UnitOfWork:
         step.answered_by = kept_name(answer.group)
         if isinstance(answer, StepFailed):
             failure = kept_failure(answer.error.type, answer.error.message)
-            execution.fail_with(step, failure.type, failure.message)
+            fail_with(execution, step, failure.type, failure.message)
         else:
             values: Mapping[str, object] = answer.partial if isinstance(answer, StepUpdate) else answer.result
             is_partial = isinstance(answer, StepUpdate)

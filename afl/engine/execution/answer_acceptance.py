@@ -6,12 +6,14 @@ from afl.core.ids import event_id_of
 from afl.engine.execution.execution import Execution
 from afl.engine.execution.step_log import log_fields, note
 from afl.engine.model.entities import NoteType
-from afl.engine.model.records import StepRecord
+from afl.engine.model.records import KIND_SLOTS, StepRecord
 from afl.engine.model.store import Batch
 from afl.engine.states import STEP_TRANSITIONS, StepState
 
 #: States of a step that has not reached its event yet.
 _BEFORE_EVENT = frozenset(list(STEP_TRANSITIONS)[: list(STEP_TRANSITIONS).index(StepState.EVENT_TRANSMIT)])
+#: Kinds of steps that may send an event.
+_HAVE_EVENTS = frozenset(kind for kind, slots in KIND_SLOTS.items() if "event_state" in slots)
 
 
 def is_superseded(step: StepRecord, event_id: str) -> bool:
@@ -21,11 +23,11 @@ def is_superseded(step: StepRecord, event_id: str) -> bool:
 
 
 def takes_answer(execution: Execution, step: StepRecord) -> bool:
-    """Say whether an answer changes the step. Raises ValueError for an answer that comes before the step's event."""
-    if execution.is_waiting(step):
-        # In a workflow that has ended meanwhile an answer is late, as it is for a step that has moved on.
+    """Whether an answer changes the step. ValueError when it comes before the step's event, which may be held back."""
+    if step.is_waiting:
+        # In a workflow that was ended meanwhile an answer is late, like one to a step that has gone on.
         return not execution.is_ended
-    if (step.statement is None and step.mixin is None) or step.state in _BEFORE_EVENT:
+    if step.kind not in _HAVE_EVENTS or step.state in _BEFORE_EVENT:
         raise ValueError(f"step {step.id} is at {step.state}, expected {StepState.EVENT_TRANSMIT}")
     if step.state == StepState.EVENT_TRANSMIT:
         raise ValueError(f"step {step.id} has not sent its event yet, expected one at {StepState.EVENT_TRANSMIT}")
@@ -33,11 +35,10 @@ def takes_answer(execution: Execution, step: StepRecord) -> bool:
 
 
 def late_answer(execution: Execution, step: StepRecord) -> Batch | None:
-    """Return the log entry for an answer to a step whose workflow had ended; None for an answer that is not late.
-
-    A repeat of the answer gives the same entry.
+    """Return what to store of an answer to a step whose workflow has ended before it: an entry of the log of the run, the
+    same for a repeat. None for an answer that is not late.
     """
-    if not (execution.is_ended and execution.is_waiting(step)):
+    if not (execution.is_ended and step.is_waiting):
         return None
     fields: dict[str, object] = {**log_fields(execution, step), "attempt": step.attempt}
     text = f"an answer to attempt {step.attempt} has come after the workflow had ended: it is {execution.status}"

@@ -1,124 +1,194 @@
 """A workflow in memory: its steps, the steps that may run next, and the changes since the last commit.
 
-Iterations: a change of a step takes effect for its block and its container in the next iteration; steps made in an
-iteration run in the same iteration. So endings are collected while an iteration runs and announced to waiting steps
-when it is over (execution/waits.py), which fills the queue of the next. Work is proportional to the number of changes.
+Iterations. What happens to a step in one iteration is seen by its block and its container from the next one on; steps
+made in an iteration run in that same iteration. So endings are collected while an iteration runs and told to those who
+wait when it is over (execution/waits.py), which fills the queue of the next. Work is proportional to what happened.
+
+What is made of a workflow's steps is in making.py, events and their answers in events.py, scripts in scripts.py.
 """
 
 from __future__ import annotations
 
 import logging
-from bisect import insort
+from collections import deque
 from collections.abc import Iterator, Mapping
-from operator import attrgetter
 
-from afl.core.ids import derived_id, event_id_of
+from afl.core.ids import derived_id
 from afl.core.text.exception_text import MAX_CLASS_CHARS, exception_class, exception_text
 from afl.core.text.printable import bounded
-from afl.engine.errors import NoProgress, RunLimitReached, ScriptsNotAllowed, StepFailure
-from afl.engine.execution.mixins import mixin_step_id
-from afl.engine.execution.state import ExecutionState
+from afl.engine.errors import NoProgress, RunLimitReached, StepFailure
+from afl.engine.execution.generations import LaterGeneration
+from afl.engine.execution.iteration_room import IterationRoom
+from afl.engine.execution.ports import RunEnvironment
 from afl.engine.execution.step_paths import failure_of, line_of, source_location, step_path, stuck_paths
 from afl.engine.execution.waits import InnerFailure, notify_waiters
 from afl.engine.limits import MAX_ERROR_CHARS
-from afl.engine.model.plan import BlockPlan, MixinPlan, StatementPlan
+from afl.engine.model.plan import BlockPlan, WorkflowPlan
 from afl.engine.model.records import Frame, StepRecord
-from afl.engine.model.step_rows import BlockIds
-from afl.engine.model.store import CANCELLED, COMPLETED, ERROR, PAUSED, RUNNING, ErrorRecord
+from afl.engine.model.step_rows import BlockIds, BoundStep
+from afl.engine.model.store import (
+    CANCELLED,
+    COMPLETED,
+    ENDED_STATUSES,
+    ERROR,
+    PAUSED,
+    RUNNING,
+    Batch,
+    ErrorRecord,
+    StepDocument,
+    WorkflowRow,
+)
 from afl.engine.states import EventState, StepState
 from afl.engine.types import ObjectType, Value
-from afl.engine.values.sizes import counting
 
 _log = logging.getLogger(__name__)
 
-_number = attrgetter("number")
 
+class Execution:
+    """One execution of a workflow, live: its steps, and what has happened since the last commit.
 
-class Execution(ExecutionState):
-    """One live execution of a workflow. Not thread-safe: one thread has it at a time."""
+    `Execution.started` makes a new one, `restore` reads one back from its rows. Not thread-safe: one thread has it at a
+    time.
+    """
 
-    __slots__ = ()
+    __slots__ = (
+        "_effects",
+        "bound_steps",
+        "bounds",
+        "cancelled",
+        "count",
+        "created_at_ms",
+        "dirty",
+        "dispatch",
+        "documents",
+        "end_was_reported",
+        "ended",
+        "ended_at_ms",
+        "execution",
+        "has_caught",
+        "has_effects",
+        "held_events",
+        "id",
+        "inputs",
+        "is_ended",
+        "iterations",
+        "lane",
+        "later",
+        "made",
+        "max_open_events",
+        "new_scripts",
+        "now_ms",
+        "open_events",
+        "plan",
+        "queue",
+        "revision",
+        "room",
+        "root",
+        "runner_id",
+        "runs_scripts",
+        "scripts",
+        "steps",
+        "trace",
+        "waiting_foreachs",
+    )
 
-    # --- making steps ------------------------------------------------------------------------------------------
+    def __init__(
+        self,
+        plan: WorkflowPlan,
+        row: WorkflowRow,
+        root: StepRecord,
+        environment: RunEnvironment,
+        *,
+        count: int,
+        later: LaterGeneration | None = None,
+    ) -> None:
+        """Continue what a workflow's row says, with the root as its only step so far.
 
-    def start(self, inputs: Mapping[str, Value], params: Mapping[str, Value], now_ms: int) -> None:
-        """Make the root step: `params` are the inputs with the workflow's defaults."""
-        self.now_ms = self.created_at_ms = now_ms
-        self.inputs = inputs
-        facet = self.plan.facet
-        self.root = self._make(derived_id(self.id, self.id, f"execution-{self.execution}"), ObjectType.WORKFLOW)
-        self.root.facet = facet
-        self.give(self.root, params, self.root.returns)
-        if self.trace is not None:
-            self.trace.created(self, self.root)
-        self.made.clear()
-        self.wake(self.root)
+        `count`: how many steps were made. `later`: what marks the steps of a workflow that was run again.
+        """
+        self.plan = plan
+        self.id = row.id
+        self.dispatch, self.trace = environment.dispatch, environment.trace
+        #: What the run may take, and what one iteration of it has left: the rest runs in the next.
+        self.bounds = environment.bounds
+        self.room = IterationRoom(environment.bounds)
+        #: What is stamped from here on is not older, whatever a clock says: who writes the run may change.
+        self.now_ms = row.updated_at_ms
+        #: The revision in the store that this state continues; 0: nothing is stored yet.
+        self.revision = row.revision
+        self.execution, self.later = row.execution, later
+        self.runner_id, self.lane = row.runner_id, row.lane
+        self.inputs = row.inputs
+        self.iterations = row.iterations
+        self.created_at_ms, self.ended_at_ms = row.created_at_ms, row.ended_at_ms
+        self.cancelled = row.status == CANCELLED
+        #: The root has completed or failed, or somebody has cancelled the run.
+        self.is_ended = row.status in ENDED_STATUSES
+        #: Subscribers have been told that the workflow has ended.
+        self.end_was_reported = self.is_ended
+        self.root = root
+        root.facet = plan.facet
+        #: Steps by id, but for those that bound their attributes and were complete: nothing will ever happen to them,
+        #: so the rows that the store keeps of them are all that is left (their block's frame has them).
+        self.steps: dict[str, StepRecord] = {root.id: root}
+        #: How many steps were made, those included.
+        self.count = count
+        #: Steps that something happened to, for the next iteration.
+        self.queue: list[StepRecord] = []
+        #: Steps made in this iteration, still to run in it or, where its room is used up, in the next.
+        self.made: deque[StepRecord] = deque()
+        self.ended: list[StepRecord] = []
+        #: Steps of this iteration that are complete already, by block.
+        self.bound_steps: list[tuple[StepRecord, Frame, list[BoundStep]]] = []
+        #: What the next commit writes: steps changed since the last one, and bound ones.
+        self.dirty: list[StepRecord] = []
+        self.documents: list[StepDocument | BoundStep] = []
+        #: Unanswered events, and steps that wait for one of them to be answered before theirs is sent.
+        self.max_open_events, self.open_events = environment.max_open_events, 0
+        self.held_events: deque[StepRecord] = deque()
+        #: Large foreachs that make no more elements before the events of those that are there are sent.
+        self.waiting_foreachs: dict[str, StepRecord] = {}
+        #: Steps whose scripts are to run or running, by id, and those among them that nobody has been told of yet.
+        #: Whoever drives this execution runs them (execution/scripts.py), where `runs_scripts` says that it does.
+        self.runs_scripts = environment.runs_scripts
+        self.scripts: dict[str, StepRecord] = {}
+        self.new_scripts: list[StepRecord] = []
+        #: A step has failed and was caught: what failed blocks have yielded is left out from here on.
+        self.has_caught = False
+        self._effects: Batch | None = None
+        #: Whether there are effects, which a commit has to write besides rows.
+        self.has_effects = False
 
-    def _make(self, step_id: str, object_type: str) -> StepRecord:
+    @classmethod
+    def started(
+        cls, plan: WorkflowPlan, row: WorkflowRow, environment: RunEnvironment, params: Mapping[str, Value]
+    ) -> Execution:
+        """Return a new run, of a row that no store has yet: its root is to run. `params`: the row's inputs with the
+        workflow's defaults. Raises LimitReached.
+        """
+        root_id = derived_id(row.id, row.id, f"execution-{row.execution}")
+        root = StepRecord(root_id, 0, ObjectType.WORKFLOW, row.created_at_ms)
+        execution = cls(plan, row, root, environment, count=1)
+        execution.give(root, params, root.returns)
+        execution.dirty.append(root)
+        execution.wake(root)
+        return execution
+
+    # --- steps -------------------------------------------------------------------------------------------------------
+
+    def make(self, step_id: str, object_type: str) -> StepRecord:
+        """Make a step, to run in this iteration. Raises StepLimitReached. See making.py for each kind of step."""
         if self.count >= self.bounds.max_steps:
             self.bounds.check_room(self)
-        step = self.steps[step_id] = StepRecord(step_id, self.count, object_type, self.now_ms)
+        if self.later is None:
+            step = self.steps[step_id] = StepRecord(step_id, self.count, object_type, self.now_ms)
+        else:
+            step = self.later.record(step_id, self.count, object_type, self.now_ms)
+            self.steps[step.id] = step
         self.count += 1
         self.dirty.append(step)
         self.made.append(step)
         return step
-
-    def make_statement(self, block: StepRecord, frame: Frame, plan: StatementPlan) -> StepRecord:
-        """Create the step of a statement or yield of a running block."""
-        step = self._make(frame.block_ids.step_id(plan.key), plan.object_type)
-        step.statement = plan
-        step.facet = plan.callee
-        step.block = block
-        step.container = block.container
-        frame.live += 1
-        if not plan.is_yield:
-            frame.env[plan.index] = step
-            frame.missing -= 1
-        if self.trace is not None:
-            self.trace.created(self, step)
-            self.trace.bound(self, step, frame, plan)
-        return step
-
-    def make_block(self, owner: StepRecord, plan: BlockPlan) -> StepRecord:
-        """Create the step of one of the owner's blocks."""
-        self.bounds.check_block(self, owner)
-        block = self._make(
-            derived_id(self.id, owner.id, plan.name), ObjectType.AND_MATCH if plan.cases else ObjectType.AND_THEN
-        )
-        block.plan = plan
-        block.container = owner
-        if self.trace is not None:
-            self.trace.created(self, block)
-        return block
-
-    def make_mixin(self, owner: StepRecord, plan: MixinPlan) -> StepRecord:
-        """Create the step of one of the mixins of the owner's signature."""
-        self.bounds.check_block(self, owner)
-        mixin = self._make(mixin_step_id(self.id, owner.id, plan), ObjectType.FACET)
-        mixin.mixin = plan
-        mixin.facet = plan.facet
-        mixin.container = owner
-        if self.trace is not None:
-            self.trace.created(self, mixin)
-        return mixin
-
-    def make_instance(self, foreach: StepRecord, index: int, value: Value) -> StepRecord:
-        """Create the block of one element of a foreach."""
-        instance = self._make_part(foreach, str(index), foreach.plan)
-        instance.foreach_index, instance.foreach_value = index, value
-        instance.size = self.bounds.admit_element(value)
-        return instance
-
-    def make_case(self, when: StepRecord, plan: BlockPlan) -> StepRecord:
-        """Create the block of a case."""
-        return self._make_part(when, plan.name, plan)
-
-    def _make_part(self, whole: StepRecord, key: str, plan: BlockPlan | None) -> StepRecord:
-        part = self._make(derived_id(self.id, whole.id, key), ObjectType.AND_THEN)
-        part.plan, part.container, part.block = plan, whole.container, whole
-        if self.trace is not None:
-            self.trace.created(self, part)
-        return part
 
     def open_frame(self, block: StepRecord) -> Frame:
         """Set up a block's running state, and register its statements' waits for steps outside it."""
@@ -127,47 +197,33 @@ class Execution(ExecutionState):
         owner = block.container
         parent = owner.block.frame if block.plan.is_statement_body and owner.block is not None else None
         frame = block.frame = Frame(block, owner, parent, block.plan)
-        frame.block_ids = BlockIds(self.id, self.root.id, owner.id, block.id, len(block.plan.statements))
+        make_place = BlockIds if self.later is None else self.later.place
+        frame.block_ids = make_place(self.id, self.root.id, owner.id, block.id, len(block.plan.statements))
         frame.bounds = self.bounds
         if self.plan.facet.reads_steps:
             frame.lookup = self
         return frame
 
     def step_at(self, place: str) -> StepRecord:
-        """Return the step of the current generation for an id."""
-        return self.steps[place]
+        """Return the step whose id, but for its generation, is this."""
+        return self.steps[place if self.later is None else self.later.id_at(place)]
 
-    def is_superseded(self, step_id: str) -> bool:  # noqa: ARG002 - a run with generations overrides it
-        """Say whether the step with this id has sent something, and has been run again since under another id."""
-        return False
+    def is_superseded(self, step_id: str) -> bool:
+        """Whether the step has asked for something, and is run again since under another id."""
+        return self.later is not None and step_id not in self.steps and self.later.has_asked(step_id)
 
     def step_as_value(self, step_id: object) -> StepRecord | None:
         """Return the step of that id; None for one that no program text uses as a value."""
         step = self.steps.get(step_id) if isinstance(step_id, str) else None
         return step if step is not None and step.statement is not None and step.statement.is_value else None
 
-    # --- the room of an iteration ---------------------------------------------------------------------------------
-
-    def make_room(self) -> None:
-        """Begin an iteration."""
-        bounds = self.bounds
-        self.room = bounds.iteration_units
-        self.bytes_until = bounds.state_bytes + bounds.iteration_bytes
-        self.entries_until = counting.entries_read + bounds.iteration_entries
-
-    def has_room(self) -> bool:
-        """Say whether the iteration may move more. Only work counts, so that every process stops at the same place."""
-        return (
-            self.room > 0
-            and self.bounds.state_bytes <= self.bytes_until
-            and counting.entries_read <= self.entries_until
-        )
-
     def leave_made(self) -> None:
         """Leave newly made steps to the next iteration, behind the changed steps in its queue, which are older.
 
         While there are any, the queue gets at least two steps: one alone would count as the only step left to run.
         """
+        if self.later is not None:
+            self.later.begin_made(self)
         while self.made and len(self.queue) < 2:
             self.wake(self.made.popleft())
 
@@ -189,13 +245,6 @@ class Execution(ExecutionState):
         """Set a step's attributes. Raises LimitReached, and changes nothing then."""
         step.size = self.bounds.admit(params, returns, step.size)
         step.params, step.returns = params, returns
-
-    def _give_returns(self, step: StepRecord, more: Mapping[str, Value], size: int | None) -> None:
-        """Add to a step's returns. Raises LimitReached, and changes nothing then."""
-        before = step.returns
-        returns = {**before, **more}
-        step.size = self.bounds.admit_returns(returns, before, step.size, None if before else size)
-        step.returns = returns
 
     def complete(self, step: StepRecord) -> None:
         """Mark a step as complete; it never changes again."""
@@ -227,7 +276,7 @@ class Execution(ExecutionState):
         elif isinstance(error, RunLimitReached | MemoryError):
             raise error
         else:
-            record = self._cause(step, exception_class(error), exception_text(error))
+            record = self.first_cause(step, exception_class(error), exception_text(error))
         if step.caught is None and self.catch_of(step) is not None:
             self._catch(step, record)
         else:
@@ -258,8 +307,8 @@ class Execution(ExecutionState):
             self.is_ended = True
             self.ended_at_ms = self.now_ms
 
-    def _cause(self, step: StepRecord, error_type: str, message: str) -> ErrorRecord:
-        """Return a first cause with the place of its step."""
+    def first_cause(self, step: StepRecord, error_type: str, message: str) -> ErrorRecord:
+        """Return a first cause, with the place of the step that it happened to."""
         path = self.step_path(step)
         # Every enclosing step keeps it too.
         message = bounded(message, MAX_ERROR_CHARS)
@@ -274,72 +323,7 @@ class Execution(ExecutionState):
             line=line_of(step),
         )
 
-    # --- scripts ------------------------------------------------------------------------------------------------------
-
-    def await_script(self, step: StepRecord) -> None:
-        """Leave a step where it is until its script has ended. Raises ScriptsNotAllowed where scripts are not run."""
-        if not self.runs_scripts:
-            script = step.plan.script if step.plan is not None else step.facet.pre_script if step.facet else None
-            raise ScriptsNotAllowed(declaration=script.declaration if script is not None else self.plan.name)
-        self.scripts[step.id] = step
-        self.new_scripts.append(step)
-
-    # --- events and their answers ------------------------------------------------------------------------------------
-
-    def send_event(self, step: StepRecord) -> bool:
-        """Send the step's event, or hold it back while too many are unanswered; return whether it was sent."""
-        if self.open_events >= self.max_open_events:
-            self.hold_event(step)
-            return False
-        step.attempt += 1
-        event_id = event_id_of(step.id, step.attempt)
-        calling = step.statement if step.statement is not None else step.facet
-        if calling is not None and calling.timeout_ms is not None:
-            step.deadline_ms = self.now_ms + calling.timeout_ms
-        try:
-            self.bounds.check_payload(self, step)
-            self.dispatch.dispatch(self, step, event_id, self.effects)
-        except Exception:
-            # The free place goes to the next held event.
-            self.release_held_event()
-            raise
-        step.event_state = EventState.CREATED
-        self.touch(step)
-        self.open_events += 1
-        if self.trace is not None:
-            self.trace.published(self, step, event_id)
-        return True
-
-    def is_waiting(self, step: StepRecord) -> bool:
-        """Say whether the step has sent an event and waits for the answer."""
-        return step.state == StepState.EVENT_TRANSMIT and bool(step.event_state)
-
-    def continue_with(self, step: StepRecord, result: Mapping[str, Value], size: int | None = None) -> None:
-        """Take the answer to a waiting step's event: one write moves it on to its next state.
-
-        `size` is that of the result, where it is known.
-        """
-        self._give_returns(step, result, size)
-        step.event_state = EventState.COMPLETED
-        if self.trace is not None:
-            self.trace.moved(self, step, StepState.EVENT_TRANSMIT, StepState.STATEMENT_BLOCKS_BEGIN)
-        step.state = StepState.STATEMENT_BLOCKS_BEGIN
-        self.touch(step)
-        self.wake(step)
-        self._event_closed(step)
-
-    def fail_with(self, step: StepRecord, error_type: str, message: str) -> None:
-        """Take the failure of a waiting step's event."""
-        step.event_state = EventState.ERROR
-        self.fail(step, InnerFailure(self._cause(step, error_type, message)))
-        self._event_closed(step)
-        notify_waiters(self)
-
-    def update_with(self, step: StepRecord, partial: Mapping[str, Value], size: int | None = None) -> None:
-        """Merge a partial result; the step stays where it is. `size` is that of the result, where it is known."""
-        self._give_returns(step, partial, size)
-        step.event_state = EventState.PROCESSING
-        self.touch(step)
+    # --- the end of the run ------------------------------------------------------------------------------------------
 
     def cancel(self, reason: str) -> None:
         """End the workflow now. Later answers are late."""
@@ -364,41 +348,10 @@ class Execution(ExecutionState):
         self.scripts.clear()
         if self.open_events:
             for step in self.steps.values():
-                if self.is_waiting(step):
+                if step.is_waiting:
                     step.event_state = EventState.CANCELED
                     self.touch(step)
         self._end_in_error(self.root, ErrorRecord(error_type, message, self.root.id, self.plan.name, line=line))
-
-    def _event_closed(self, step: StepRecord) -> None:
-        self.dispatch.answered(self, step, self.effects)
-        self.open_events -= 1
-        self.release_held_event()
-
-    def hold_event(self, step: StepRecord) -> None:
-        """Hold a step's event back, in order: a run loaded from the store also holds events in order of creation."""
-        held_events = self.held_events
-        if not held_events or held_events[-1].number < step.number:
-            held_events.append(step)
-        else:
-            insort(held_events, step, key=_number)
-
-    def release_held_event(self) -> None:
-        """Let the next step with a held event send it; without one, let large foreachs create more steps."""
-        if self.held_events:
-            self.wake(self.held_events.popleft())
-        elif self.waiting_foreachs:
-            # All of them are woken: the first may have no event to send, and would then wake no other.
-            for foreach in self.waiting_foreachs.values():
-                self.wake(foreach)
-            self.waiting_foreachs.clear()
-
-    def may_make_more(self, foreach: StepRecord) -> bool:
-        """Say whether a large foreach may make more elements now. Not while events are held; it is woken after that."""
-        if self.held_events:
-            self.waiting_foreachs[foreach.id] = foreach
-            return False
-        self.waiting_foreachs.pop(foreach.id, None)
-        return True
 
     def fail_if_stuck(self) -> None:
         """Fail a run that nothing can move, not even an answer; the error names the waiting steps."""
@@ -406,8 +359,22 @@ class Execution(ExecutionState):
             self.queue or self.open_events or self.is_ended or self.held_events or self.waiting_foreachs or self.scripts
         ):
             stuck = NoProgress(tuple(stuck_paths(self.unfinished(), self.plan.name)))
-            self._end_in_error(self.root, self._cause(self.root, type(stuck).__name__, str(stuck)))
+            self._end_in_error(self.root, self.first_cause(self.root, type(stuck).__name__, str(stuck)))
             notify_waiters(self)
+
+    # --- what a commit writes ----------------------------------------------------------------------------------------
+
+    @property
+    def effects(self) -> Batch:
+        """Outbox records, tasks and log entries that the steps of this unit of work have made."""
+        if self._effects is None:
+            self._effects, self.has_effects = Batch(values_checked=True), True
+        return self._effects
+
+    def take_effects(self) -> Batch | None:
+        """Return the same, for the next commit, and none from here on; None when there are none."""
+        effects, self._effects, self.has_effects = self._effects, None, False
+        return effects
 
     # --- reading ----------------------------------------------------------------------------------------------------
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from afl.engine.execution.making import make_statement
 from afl.engine.model.plan import BlockPlan
 from afl.engine.model.records import Frame, StepRecord
 from afl.engine.model.step_rows import BoundStep
@@ -24,31 +25,31 @@ def make_ready(execution: Execution, block: StepRecord, frame: Frame, plan: Bloc
         # In textual order, whatever completed first: a run that is loaded from the store numbers its steps the same
         # way.
         ready.sort()
-    if len(ready) > min(execution.room, execution.bounds.max_steps - execution.count):
+    if len(ready) > min(execution.room.units, execution.bounds.max_steps - execution.count):
         ready = _that_fit(execution, frame, ready)
     statements, may_bind = plan.statements, execution.trace is None
     block_ids, revision, now_ms = frame.block_ids, execution.revision + 1, execution.now_ms
     bound: list[BoundStep] = []
     made = len(ready)
     for start in range(0, made, _LOOK_EVERY):
-        if start and not execution.has_room():
+        if start and not execution.room.is_left():
             frame.ready, made = ready[start:] + frame.ready, start
             break
         for index in ready[start : start + _LOOK_EVERY] if made > _LOOK_EVERY else ready:
             statement = statements[index]
             bind = statement.bind
             if bind is None or not may_bind:
-                execution.make_statement(block, frame, statement)
+                make_statement(execution, block, frame, statement)
                 continue
             try:
                 params, returns = bind(frame)
             except Exception:  # noqa: BLE001 - the step is made after all, and fails where every step does
-                execution.make_statement(block, frame, statement)
+                make_statement(execution, block, frame, statement)
                 continue
             number = execution.count
             execution.count = number + 1
             bound.append(BoundStep(block_ids, statement, number, revision, params, returns, now_ms))
-    execution.room -= made
+    execution.room.units -= made
     if frame.ready:
         frame.sorted = len(frame.ready)
         execution.wake(block)
@@ -64,7 +65,7 @@ def _that_fit(execution: Execution, frame: Frame, ready: list[int]) -> list[int]
     left = execution.bounds.max_steps - execution.count
     if left <= 0:
         execution.bounds.check_room(execution)
-    room = max(1, min(left, execution.room))
+    room = max(1, min(left, execution.room.units))
     frame.ready = ready[room:]
     return ready[:room]
 
@@ -98,6 +99,7 @@ def bind_link(execution: Execution, block: StepRecord) -> bool:
     execution.documents.append(step)
     frame.env[statement.index] = step
     frame.missing -= 1
+    # `can_continue` of a block (waits.py), inlined: what has more to do stays in the queue.
     waiting = frame.waiting
     ready = frame.ready = []
     for waiter in statement.wakes:

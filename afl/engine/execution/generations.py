@@ -15,16 +15,16 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from afl.core.ids import AGAIN, Generation, generation_of, id_of_place
-from afl.engine.execution.execution import Execution
-from afl.engine.execution.ports import Dispatch, Trace
-from afl.engine.model.plan import WorkflowPlan
-from afl.engine.model.records import Frame, StepRecord
+from afl.engine.model.records import StepRecord
 from afl.engine.model.step_rows import BlockIds
 from afl.engine.model.store import StepDocument
 from afl.engine.states import StepState, select_transitions
+
+if TYPE_CHECKING:
+    from afl.engine.execution.execution import Execution
 
 
 class Current(NamedTuple):
@@ -96,65 +96,49 @@ class LaterBlockIds(BlockIds):
         return super().step_id(key) + self._mark
 
 
-class LaterExecution(Execution):
-    """A workflow of which a part was run again: the ids of its new steps contain their generation."""
+class LaterGeneration:
+    """What an execution of which something was run again adds to the ids of its new steps, and knows of older ones."""
 
-    __slots__ = ("_ids", "_mark", "attempts")
+    __slots__ = ("_attempts", "_ids", "_mark")
 
-    def __init__(
-        self,
-        plan: WorkflowPlan,
-        workflow_id: str,
-        dispatch: Dispatch,
-        trace: Trace | None,
-        *,
-        execution: int,
-        attempts: dict[str, int],
-    ) -> None:
-        super().__init__(plan, workflow_id, dispatch, trace)
-        self.execution = execution
-        #: Attempts of earlier generations, by place.
-        self.attempts = attempts
-        self._mark = f"{AGAIN}{execution:x}"
-        #: The mixins' steps by place: the only steps that are looked up by place.
+    def __init__(self, number: int, attempts: dict[str, int]) -> None:
+        """Continue from `attempts`, those of the generations before, by place."""
+        self._attempts = attempts
+        self._mark = f"{AGAIN}{number:x}"
+        #: Steps by place. Only mixins' steps are looked up by it.
         self._ids: dict[str, str] = {}
 
-    def _make(self, step_id: str, object_type: str) -> StepRecord:
+    def record(self, step_id: str, number: int, object_type: str, created_at_ms: int) -> StepRecord:
+        """Return the record of the step at the place of this id, with its id in this generation and its attempts."""
         place = id_of_place(step_id)
-        step = super()._make(place + self._mark, object_type)
-        self._ids[place] = step.id
-        step.attempt = self.attempts.get(place, 0)
+        step = StepRecord(place + self._mark, number, object_type, created_at_ms)
+        step.attempt = self._attempts.get(place, 0)
+        self.note(step.id)
         return step
 
-    def leave_made(self) -> None:
-        for step in reversed(self.made):
+    def note(self, step_id: str) -> None:
+        """Let a step be found by its place."""
+        self._ids[id_of_place(step_id)] = step_id
+
+    def id_at(self, place: str) -> str:
+        """Return the id of the step at a place."""
+        return self._ids[place]
+
+    def has_asked(self, step_id: str) -> bool:
+        """Whether a step at the place of this id has sent an event in a generation before."""
+        return id_of_place(step_id) in self._attempts
+
+    def place(self, workflow_id: str, root_id: str, owner_id: str, block_id: str, statements: int) -> LaterBlockIds:
+        """Where the statements of a block stand."""
+        return LaterBlockIds(workflow_id, root_id, owner_id, block_id, statements, mark=self._mark)
+
+    def begin_made(self, execution: Execution) -> None:
+        """Move steps that were made, and wait for the next iteration, on from Created: what is stored in that state
+        does not count here.
+        """
+        for step in reversed(execution.made):
             if step.state != StepState.CREATED:
                 break
-            # Rows stored in that state are not valid here.
             step.state = select_transitions(step.object_type)[StepState.CREATED]
-            if self.trace is not None:
-                self.trace.moved(self, step, StepState.CREATED, step.state)
-        super().leave_made()
-
-    def open_frame(self, block: StepRecord) -> Frame:
-        frame = super().open_frame(block)
-        block_ids = frame.block_ids
-        frame.block_ids = LaterBlockIds(
-            block_ids.workflow_id,
-            block_ids.root_id,
-            block_ids.owner_id,
-            block_ids.block_id,
-            len(frame.env),
-            mark=self._mark,
-        )
-        return frame
-
-    def step_at(self, place: str) -> StepRecord:
-        return self.steps[self._ids[place]]
-
-    def is_superseded(self, step_id: str) -> bool:
-        return step_id not in self.steps and id_of_place(step_id) in self.attempts
-
-    def find_by_place(self) -> None:
-        """Register the loaded steps of mixins, so that they can be found by place."""
-        self._ids.update((id_of_place(step.id), step.id) for step in self.steps.values() if step.mixin is not None)
+            if execution.trace is not None:
+                execution.trace.moved(execution, step, StepState.CREATED, step.state)

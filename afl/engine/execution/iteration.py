@@ -54,7 +54,7 @@ def _run_queue(execution: Execution) -> int:
     if len(queue) > 1:
         # In order of creation: a run that is read back from the store works in the same order.
         queue.sort(key=_number)
-    execution.make_room()
+    execution.room.renew()
     ran = 0
     for step in queue:
         ran += 1
@@ -63,9 +63,9 @@ def _run_queue(execution: Execution) -> int:
         if state not in _TERMINAL:
             STATE_MACHINES[step.object_type].process(execution, step)
             if step.state != state:
-                execution.room -= UNITS_A_STEP
+                execution.room.units -= UNITS_A_STEP
                 # Behind the last one what was made asks for itself.
-                if ran < len(queue) and not execution.has_room():
+                if ran < len(queue) and not execution.room.is_left():
                     break
     if ran < len(queue):
         execution.queue = queue[ran:] + execution.queue
@@ -81,7 +81,7 @@ def _run_made(execution: Execution) -> int:
     """Run what was made, in order of creation; how many ran."""
     made, is_watched = execution.made, execution.trace is not None
     ran = 0
-    while made and execution.has_room():
+    while made and execution.room.is_left():
         step = made.popleft()
         ran += 1
         statement = step.statement
@@ -91,7 +91,7 @@ def _run_made(execution: Execution) -> int:
             STATE_MACHINES[step.object_type].process(execution, step)
         if statement is None or statement.bind is None:
             # One that only binds was counted when it was made, as it is where it is complete with that.
-            execution.room -= UNITS_A_STEP
+            execution.room.units -= UNITS_A_STEP
     return ran
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from afl.engine import limits
+from afl.engine.execution.run_bounds import RunBounds
 from afl.engine.model.plan import StatementPlan
 from afl.engine.model.records import Frame, StepRecord
 from afl.engine.model.store import Batch, StepDocument
@@ -50,4 +52,16 @@ class Trace(Protocol):
     def published(self, execution: Execution, step: StepRecord, event_id: str) -> None: ...
 
     def committed(self) -> None:
-        """Note that everything observed so far is stored."""
+        """All that was seen is stored."""
+
+
+class RunEnvironment(NamedTuple):
+    """What an execution is handed by what drives it."""
+
+    dispatch: Dispatch
+    #: What the run may take. Of this run alone: it counts what the run has used.
+    bounds: RunBounds
+    trace: Trace | None = None
+    max_open_events: int = limits.MAX_OPEN_EVENTS
+    #: Whether the driver runs scripts that steps come to. Where it does not, these steps fail.
+    runs_scripts: bool = False

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from afl.engine import limits
 from afl.engine.errors import StoreCorrupt
+from afl.engine.execution.events import hold, release_held_event
 from afl.engine.execution.execution import Execution
-from afl.engine.execution.generations import LaterExecution, current_of
+from afl.engine.execution.generations import LaterGeneration, current_of
 from afl.engine.execution.mixins import mixin_of
-from afl.engine.execution.ports import Dispatch, Trace
-from afl.engine.execution.run_bounds import RunBounds
-from afl.engine.execution.waits import InnerFailure, wait_for, wait_for_yields
+from afl.engine.execution.ports import RunEnvironment
+from afl.engine.execution.scripts import wait_for_script
+from afl.engine.execution.waits import InnerFailure, can_continue, wait_for, wait_for_yields
 from afl.engine.model.plan import BlockPlan, StatementPlan, WorkflowPlan
 from afl.engine.model.records import Frame, StepRecord
 from afl.engine.model.step_rows import BoundStep
-from afl.engine.model.store import CANCELLED, ENDED_STATUSES, StepDocument, WorkflowRow
+from afl.engine.model.store import StepDocument, WorkflowRow
 from afl.engine.states import EventState, StepState
 from afl.engine.types import ObjectType
 
@@ -31,87 +31,61 @@ _WAITING = frozenset(
 )
 #: States in which a step's error is what its catch handles, not yet its end.
 _CATCHING = frozenset({StepState.CATCH_BEGIN, StepState.CATCH_CONTINUE})
-#: States in which a step waits for its mixins or blocks to end.
-_RUNNING_BLOCKS = frozenset(
-    {StepState.MIXIN_BLOCKS_CONTINUE, StepState.STATEMENT_BLOCKS_CONTINUE, StepState.CATCH_CONTINUE}
-)
 
 
 def restore(
     plan: WorkflowPlan,
     row: WorkflowRow,
     documents: Sequence[StepDocument],
-    dispatch: Dispatch,
-    trace: Trace | None = None,
-    max_open_events: int = limits.MAX_OPEN_EVENTS,
-    *,
-    runs_scripts: bool = False,
-    bounds: RunBounds | None = None,
+    environment: RunEnvironment,
 ) -> Execution:
-    """Rebuild the execution from `documents`, which are in order of creation.
+    """Rebuild the execution that `documents` (in order of creation) hold.
 
     `bounds` are new ones, by default with the usual limits. Raises StoreCorrupt when the rows do not fit the pinned
     program.
     """
-    if row.execution == 1:
-        execution = Execution(plan, row.id, dispatch, trace)
-    else:
+    later, count, workflow_id = None, len(documents), row.id
+    if row.execution != 1:
         documents, attempts = current_of(documents)
-        execution = LaterExecution(plan, row.id, dispatch, trace, execution=row.execution, attempts=attempts)
-    execution.max_open_events = max_open_events
-    execution.runs_scripts = runs_scripts
-    execution.bounds = bounds or RunBounds()
-    apply_row(execution, row)
+        # Steps of older generations were made, too.
+        later, count = LaterGeneration(row.execution, attempts), row.steps
+    execution = Execution(plan, row, _root_of(row, documents), environment, count=count, later=later)
     statements: dict[int, dict[str, StatementPlan]] = {}
-    workflow_id = row.id
     for document in documents:
+        # Somebody may have saved a step of their own under this workflow: the engine runs what it has made.
         if document.id.startswith(workflow_id):
             _add(execution, document, statements)
-        else:
-            # A user has saved a step of their own under this workflow: the engine runs only steps that it made.
-            execution.count += 1
-    if not documents:
-        raise StoreCorrupt(path=f"workflow {row.id}", reason="it has no steps")
-    if isinstance(execution, LaterExecution):
-        # Steps of older generations count as made, too.
-        execution.count = row.steps
-        execution.find_by_place()
     for step in execution.steps.values():
         if step.reported:
             _count_down_ended(step)
     if not execution.is_ended:
         for step in list(execution.steps.values()):
             _continue(execution, step)
-        for _ in range(max_open_events - execution.open_events):
+        for _ in range(execution.max_open_events - execution.open_events):
             if not (execution.held_events or execution.waiting_foreachs):
                 break
-            execution.release_held_event()
+            release_held_event(execution)
         if execution.made:
             execution.leave_made()
     execution.bounds.read_back(execution.count)
+    execution.room.renew()
     return execution
 
 
-def apply_row(execution: Execution, row: WorkflowRow) -> None:
-    """Set an execution to the values of its workflow's row."""
-    execution.revision = row.revision
-    execution.runner_id = row.runner_id
-    execution.lane = row.lane
-    execution.inputs = row.inputs
-    execution.iterations = row.iterations
-    execution.created_at_ms = row.created_at_ms
-    execution.ended_at_ms = row.ended_at_ms
-    # New stamps must not be older, whatever the clock says: another process may write the run now.
-    execution.now_ms = row.updated_at_ms
-    execution.cancelled = row.status == CANCELLED
-    execution.is_ended = execution.end_was_reported = row.status in ENDED_STATUSES
+def _root_of(row: WorkflowRow, documents: Sequence[StepDocument]) -> StepRecord:
+    for document in documents:
+        if document.container_id is None and document.id.startswith(row.id):
+            return StepRecord(document.id, document.number, document.object_type, document.created_at_ms)
+    raise StoreCorrupt(path=f"workflow {row.id}", reason="it has no root step" if documents else "it has no steps")
 
 
 def _add(execution: Execution, document: StepDocument, statements: dict[int, dict[str, StatementPlan]]) -> None:
-    execution.count += 1
     if _restore_bound(execution, document, statements):
         return
-    step = StepRecord(document.id, document.number, document.object_type, document.created_at_ms)
+    step = execution.root
+    if document.id != step.id:
+        step = StepRecord(document.id, document.number, document.object_type, document.created_at_ms)
+        execution.steps[step.id] = step
     step.dirty = False
     step.revision = document.revision
     step.state = document.state
@@ -128,9 +102,7 @@ def _add(execution: Execution, document: StepDocument, statements: dict[int, dic
         execution.has_caught = True
     else:
         step.failed = document.error
-    execution.steps[step.id] = step
     if document.container_id is None:
-        execution.root = step
         step.facet = execution.plan.facet
         return
     step.container = _known(execution, document, document.container_id)
@@ -156,9 +128,11 @@ def _add(execution: Execution, document: StepDocument, statements: dict[int, dic
         return
     if step.block is None:
         _place_mixin(step, document)
+        if execution.later is not None:
+            execution.later.note(step.id)
     else:
         _place(execution, step, document, statements)
-    if execution.is_waiting(step) and step.event_state != EventState.CANCELED:
+    if step.is_waiting and step.event_state != EventState.CANCELED:
         execution.open_events += 1
 
 
@@ -277,6 +251,7 @@ def _count_down_ended(step: StepRecord) -> None:
         if step.error is not None:
             block.failed = block.failed or step.error
         else:
+            # Who can go on is asked when all have been counted.
             for index in statement.wakes:
                 frame.waiting[index] -= 1
             if statement.is_yield:
@@ -326,12 +301,12 @@ def _continue(execution: Execution, step: StepRecord) -> None:
         execution.wake(step)
     elif step.state == StepState.EVENT_TRANSMIT:
         if not step.event_state:
-            execution.hold_event(step)
-    elif step.state in _RUNNING_BLOCKS or (step.plan is not None and step.blocks is not None):
-        if not step.blocks_open:
-            execution.wake(step)
+            hold(execution, step)
     else:
-        _continue_block(execution, step)
+        if step.frame is not None and step.blocks is None and step.failed is None:
+            _count_waits(step, step.frame)
+        if can_continue(step):
+            execution.wake(step)
 
 
 def _awaits_script(step: StepRecord) -> bool:
@@ -343,7 +318,7 @@ def _awaits_script(step: StepRecord) -> bool:
 def _continue_script(execution: Execution, step: StepRecord) -> None:
     """Run the script again, or fail the step where scripts are not run: nothing of the script was stored."""
     if execution.runs_scripts:
-        execution.await_script(step)
+        wait_for_script(execution, step)
     else:
         execution.wake(step)
 
@@ -359,36 +334,24 @@ def _continue_source(execution: Execution, step: StepRecord) -> None:
                     step.blocks_open += 1
         except InnerFailure as error:
             step.failed = error.record
-    if step.failed is not None or not step.blocks_open:
+    if can_continue(step):
         execution.wake(step)
 
 
-def _continue_block(execution: Execution, step: StepRecord) -> None:
-    frame, plan = step.frame, step.plan
-    assert frame is not None
+def _count_waits(step: StepRecord, frame: Frame) -> None:
+    """Let a running block wait again for what is not complete; it is going to fail when some of that has failed."""
+    plan = step.plan
     assert plan is not None
-    if step.failed is None:
-        try:
-            _wait_again(step, frame, plan)
-        except InnerFailure as error:
-            step.failed = error.record
-        frame.ready = [index for index, count in enumerate(frame.waiting) if not count and frame.env[index] is None]
-    if step.failed is not None:
-        can_continue = not frame.live
-    else:
-        can_continue = bool(frame.ready) or not (frame.live or frame.missing or step.blocks_open)
-    if can_continue:
-        execution.wake(step)
-
-
-def _wait_again(step: StepRecord, frame: Frame, plan: BlockPlan) -> None:
-    if not frame.yields_made:
-        wait_for_yields(step, frame, plan)
-    if not plan.has_outer_waits:
-        return
-    for statement in plan.statements:
-        if frame.env[statement.index] is not None:
-            continue
-        for wait in statement.outer_waits:
-            if not wait_for(step, frame, wait, statement.index):
-                frame.waiting[statement.index] -= 1
+    try:
+        if not frame.yields_made:
+            wait_for_yields(step, frame, plan)
+        if plan.has_outer_waits:
+            for statement in plan.statements:
+                if frame.env[statement.index] is not None:
+                    continue
+                for wait in statement.outer_waits:
+                    if not wait_for(step, frame, wait, statement.index):
+                        frame.waiting[statement.index] -= 1
+    except InnerFailure as error:
+        step.failed = error.record
+    frame.ready = [index for index, count in enumerate(frame.waiting) if not count and frame.env[index] is None]

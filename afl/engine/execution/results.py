@@ -8,6 +8,7 @@ from afl.core.declared_returns import RESULT_MISMATCH
 from afl.core.text.exception_text import exception_class, exception_text
 from afl.core.values import ValueRefused, plain_values
 from afl.engine.errors import LimitReached, RunLimitReached
+from afl.engine.execution.events import continue_with, fail_with, update_with
 from afl.engine.execution.execution import Execution
 from afl.engine.expressions.exact_doubles import refuse_inexact_doubles
 from afl.engine.model.plan import FacetPlan
@@ -39,24 +40,24 @@ def take_result(
             if not is_checked:
                 refuse_inexact_doubles(result, step.facet.return_looks, path)
             elif (problem := _mismatch(execution, step, step.facet, result, is_partial)) is not None:
-                execution.fail_with(step, RESULT_MISMATCH, problem)
+                fail_with(execution, step, RESULT_MISMATCH, problem)
                 return
         # Earlier parts count too: all of them are kept.
         kept = {**step.returns, **result} if step.returns else result
         if not execution.bounds.is_small(kept, step.size + size):
             execution.bounds.check_values(execution, what, kept)
         if is_partial:
-            execution.update_with(step, result, size)
+            update_with(execution, step, result, size)
         else:
-            execution.continue_with(step, result, size)
+            continue_with(execution, step, result, size)
     except ValueRefused as error:
         if not is_checked:
             raise
-        execution.fail_with(step, exception_class(error), exception_text(error))
+        fail_with(execution, step, exception_class(error), exception_text(error))
     except RunLimitReached as error:
         execution.exceed(error)
     except LimitReached as error:
-        execution.fail_with(step, exception_class(error), exception_text(error))
+        fail_with(execution, step, exception_class(error), exception_text(error))
 
 
 def _mismatch(

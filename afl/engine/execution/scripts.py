@@ -14,8 +14,9 @@ from queue import SimpleQueue
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol
 
-from afl.engine.errors import LimitReached, RunLimitReached, ValueRefused
+from afl.engine.errors import LimitReached, RunLimitReached, ScriptsNotAllowed, ValueRefused
 from afl.engine.execution.execution import Execution
+from afl.engine.execution.making import make_statement
 from afl.engine.execution.step_log import log_fields, note
 from afl.engine.execution.waits import InnerFailure, notify_waiters
 from afl.engine.expressions.exact_doubles import refuse_inexact_doubles
@@ -60,6 +61,15 @@ class ScriptEnding:
     printed: str = field(default="", repr=False)
     error_type: str = ""
     message: str = ""
+
+
+def wait_for_script(execution: Execution, step: StepRecord) -> None:
+    """Leave a step where it is until its script has ended. Raises ScriptsNotAllowed where none is run."""
+    if not execution.runs_scripts:
+        script = step.plan.script if step.plan is not None else step.facet.pre_script if step.facet else None
+        raise ScriptsNotAllowed(declaration=script.declaration if script is not None else execution.plan.name)
+    execution.scripts[step.id] = step
+    execution.new_scripts.append(step)
 
 
 def take_jobs(execution: Execution) -> list[ScriptJob]:
@@ -176,8 +186,8 @@ def _end_block(execution: Execution, block: StepRecord, result: Mapping[str, Val
     execution.touch(block)
     frame = execution.open_frame(block)
     frame.yields_made = True
-    given = execution.make_statement(block, frame, block.plan.yields[0])
-    # It needs no iteration, because it has no arguments to evaluate.
+    given = make_statement(execution, block, frame, block.plan.yields[0])
+    # Nothing is left to do for it in an iteration: it has no arguments to evaluate.
     execution.made.pop()
     execution.give(given, result, given.returns)
     if execution.trace is not None:

@@ -88,5 +88,5 @@ class TaskDispatch:
             effects.task_ends += [
                 TaskEnd(event_id_of(step.id, step.attempt), TaskState.CANCELED)
                 for step in execution.steps.values()
-                if execution.is_waiting(step)
+                if step.is_waiting
             ]

@@ -1,4 +1,9 @@
-"""Waits inside a workflow: they are registered here, and endings are announced to the waiting steps."""
+"""Who waits for whom inside a workflow: waits are registered, and what has ended is told to those who wait for it.
+
+`can_continue` is the rule. It looks at counts that frames and steps keep: for how many steps a statement still waits,
+how many statements are not made, how many run. Where every step passes, the rule is inlined, and such a place names it;
+test_who_waits_for_whom.py holds all of them against the rule, and the counts against what has ended.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +24,26 @@ class InnerFailure(Exception):
     def __init__(self, record: ErrorRecord) -> None:
         super().__init__(record.message)
         self.record = record
+
+
+def can_continue(step: StepRecord) -> bool:
+    """Whether a step that waits for others has something to do: then, and only then, it is in the queue.
+
+    * A step waits until its mixins, its blocks or its catch have ended, a foreach or a `when` until its parts have.
+    * Before that, a foreach or a `when` waits until what its source or its conditions read is complete; when one of
+      those steps has failed, it waits for nothing more.
+    * A block goes on when a statement is ready to be made. When none is, it waits until all have been made and have
+      ended, its yields too, and until what these read outside is complete.
+    * A block of which something has failed makes no more statements: it waits until those that run have ended.
+    """
+    frame = step.frame
+    if frame is None or step.blocks is not None:
+        return not step.blocks_open
+    if step.state == StepState.BLOCK_EXECUTION_BEGIN:
+        return step.failed is not None or not step.blocks_open
+    if step.failed is not None:
+        return not frame.live
+    return bool(frame.ready) or not (frame.live or frame.missing or step.blocks_open)
 
 
 def wait_for(block: StepRecord, frame: Frame, wait: OuterWait, statement: int | None) -> bool:
@@ -95,6 +120,7 @@ def _notify_owner(execution: Execution, step: StepRecord) -> None:
         waiting.blocks_open -= 1
         if step.error is not None:
             _mark_failing(execution, waiting, step.error)
+        # `can_continue` of what has blocks, inlined.
         if not waiting.blocks_open:
             execution.wake(waiting)
 
@@ -115,6 +141,7 @@ def _notify_block(
     """Announce the end of a statement: its block runs when another one becomes ready, or when it was the last one."""
     frame.live -= 1
     if error is None:
+        # Counted down on the spot in four places: here, for settled steps, in bind_link and in restore.
         waiting = frame.waiting
         for index in statement.wakes:
             waiting[index] -= 1
@@ -126,16 +153,20 @@ def _notify_block(
         _mark_failing(execution, block, error)
         if frame.waiters is not None:
             _fail_outer_waiters(execution, frame, error)
+    # `can_continue` of a block, inlined.
     if block.failed is not None:
-        can_continue = not frame.live
+        has_more = not frame.live
     else:
-        can_continue = bool(frame.ready) or not (frame.live or frame.missing or block.blocks_open)
-    if can_continue:
+        has_more = bool(frame.ready) or not (frame.live or frame.missing or block.blocks_open)
+    if has_more:
         execution.wake(block)
 
 
 def _notify_bound(execution: Execution) -> None:
-    """Announce the end of statements that were complete when they were made: they were never among the live ones."""
+    """Return the same for the statements that were complete when they were made: they were never among the live ones.
+
+    `can_continue` of a block is inlined.
+    """
     bound, execution.bound_steps = execution.bound_steps, []
     for block, frame, steps in bound:
         env, waiting, ready = frame.env, frame.waiting, frame.ready
@@ -149,8 +180,8 @@ def _notify_bound(execution: Execution) -> None:
             if frame.waiters is not None:
                 _notify_outer_waiters(execution, frame, statement.index)
         frame.missing -= len(steps)
-        can_continue = ready or not (frame.missing or frame.live or block.blocks_open)
-        if can_continue and not block.queued and block.failed is None:
+        has_more = ready or not (frame.missing or frame.live or block.blocks_open)
+        if has_more and not block.queued and block.failed is None:
             block.queued = True
             execution.queue.append(block)
         execution.documents += steps
@@ -165,15 +196,13 @@ def _notify_outer_waiters(execution: Execution, frame: Frame, index: int) -> Non
         assert inner is not None
         if statement is None:
             block.blocks_open -= 1
-            # A foreach or a `when` begins; another block comes to its yields, when its statements have all ended too.
-            begins = block.state == StepState.BLOCK_EXECUTION_BEGIN
-            if not block.blocks_open and (begins or not (inner.live or inner.missing)):
-                execution.wake(block)
-            continue
-        inner.waiting[statement] -= 1
-        if not inner.waiting[statement]:
-            inner.ready.append(statement)
-            execution.wake(block)
+        else:
+            inner.waiting[statement] -= 1
+            if not inner.waiting[statement]:
+                inner.ready.append(statement)
+        if not block.queued and can_continue(block):
+            block.queued = True
+            execution.queue.append(block)
 
 
 def _fail_outer_waiters(execution: Execution, frame: Frame, error: ErrorRecord) -> None:
@@ -194,5 +223,5 @@ def _fail_outer_waiters(execution: Execution, frame: Frame, error: ErrorRecord) 
             assert inner is not None
             if inner.waiters is not None:
                 _fail_outer_waiters(execution, inner, error)
-            if not inner.live:
+            if can_continue(block):
                 execution.wake(block)

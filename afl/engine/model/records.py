@@ -7,7 +7,8 @@ Attribute maps are replaced, never changed in place: a committed snapshot may sh
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Protocol
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final, Protocol
 
 from afl.engine.states import StepState
 from afl.engine.types import Value
@@ -28,8 +29,33 @@ class Admission(Protocol):
         """Count what a step is given, and return its bytes; raises what RunBounds.admit raises."""
 
 
+class StepKind(StrEnum):
+    """What a record is the step of."""
+
+    #: The workflow itself.
+    ROOT = "root"
+    #: A statement or yield of a block.
+    STATEMENT = "statement"
+    #: A mixin with an alias, of its container's signature.
+    MIXIN = "mixin"
+    #: A block of its container, a catch's too; or in another block an element of a foreach, or a case of a `when`.
+    BLOCK = "block"
+
+
+_CALLS = frozenset({"facet", "caught", "captured"})
+_EVENT = frozenset({"attempt", "event_state", "answered_by", "deadline_ms"})
+
+#: The slots that the records of each kind use, besides those that all kinds do. The others keep what they begin with.
+KIND_SLOTS: Final[Mapping[StepKind, frozenset[str]]] = {
+    StepKind.ROOT: _CALLS,
+    StepKind.STATEMENT: _CALLS | _EVENT | {"statement", "container", "block"},
+    StepKind.MIXIN: _CALLS | _EVENT | {"mixin", "container"},
+    StepKind.BLOCK: frozenset({"plan", "frame", "container", "block", "foreach_index", "foreach_value"}),
+}
+
+
 class StepRecord:
-    """One step: a statement's, a block's, or a workflow's root."""
+    """One step, of any kind: `KIND_SLOTS` says which slots a kind uses."""
 
     __slots__ = (
         "answered_by",
@@ -115,12 +141,25 @@ class StepRecord:
         self.reported = False
 
     @property
+    def kind(self) -> StepKind:
+        if self.plan is not None:
+            return StepKind.BLOCK
+        if self.statement is not None:
+            return StepKind.STATEMENT
+        return StepKind.ROOT if self.mixin is None else StepKind.MIXIN
+
+    @property
     def is_terminal(self) -> bool:
         return self.state in (StepState.STATEMENT_COMPLETE, StepState.STATEMENT_ERROR)
 
     @property
     def is_complete(self) -> bool:
         return self.state == StepState.STATEMENT_COMPLETE
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether it has sent an event and waits for the answer."""
+        return self.state == StepState.EVENT_TRANSMIT and bool(self.event_state)
 
     @property
     def facet_name(self) -> str:

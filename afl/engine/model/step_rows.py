@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from hashlib import blake2b
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 
 from afl.core.ids import DIGEST_BYTES
+from afl.core.row_maker import row_maker
 from afl.engine.states import StepState
 from afl.engine.types import Value
 
@@ -92,6 +93,15 @@ class BlockIds:
         return f"{self.workflow_id}:{digest.hexdigest()}"
 
 
+#: The values in the order in which `BoundStep.document` gives them.
+_complete_step: Final = row_maker(
+    StepDocument,
+    "id", "workflow_id", "number", "revision", "object_type", "state", "statement_id", "facet_name", "container_id",
+    "container_type", "block_id", "root_id", "params", "returns", "attempt", "event_state", "error",
+    "foreach_index", "foreach_var", "foreach_value", "created_at_ms", "deadline_ms",
+)  # fmt: skip
+
+
 class BoundStep:
     """A step that only bound its attributes: it was complete when it was made, and never changes.
 
@@ -129,9 +139,7 @@ class BoundStep:
     def document(self) -> StepDocument:
         """Return the document that a store keeps of it."""
         block_ids, statement = self.block_ids, self.statement
-        # By tuple.__new__: half of the time of the named constructor, and a durable store needs each one.
-        return tuple.__new__(
-            StepDocument,
+        return _complete_step(
             (
                 block_ids.step_id(statement.key),
                 block_ids.workflow_id,

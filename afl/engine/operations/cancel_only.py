@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from afl.compiled.program import Kind
 from afl.core.ids import event_id_of, generation_of
 from afl.engine.execution.execution import Execution
-from afl.engine.execution.ports import Dispatch
-from afl.engine.execution.restore import apply_row
+from afl.engine.execution.ports import Dispatch, RunEnvironment
+from afl.engine.execution.run_bounds import RunBounds
 from afl.engine.model.entities import TaskState
 from afl.engine.model.plan import FacetPlan, UnreadProgram, WorkflowPlan
 from afl.engine.model.records import StepRecord
@@ -26,13 +26,10 @@ def restore_cancel_only(row: WorkflowRow, documents: Sequence[StepDocument], dis
         return None
     newest = max(roots, key=lambda document: generation_of(document.id).number)
     facet = FacetPlan(row.name, Kind.WORKFLOW)
-    execution = Execution(WorkflowPlan(facet, (), {}, UnreadProgram(row.program)), row.id, dispatch)
-    apply_row(execution, row)
-    execution.execution, execution.count = row.execution, row.steps
-    root = execution.root = execution.steps[newest.id] = StepRecord(
-        newest.id, newest.number, newest.object_type, newest.created_at_ms
-    )
-    root.facet, root.state, root.params, root.dirty = facet, newest.state, newest.params, False
+    root = StepRecord(newest.id, newest.number, newest.object_type, newest.created_at_ms)
+    root.state, root.params, root.dirty = newest.state, newest.params, False
+    plan = WorkflowPlan(facet, (), {}, UnreadProgram(row.program))
+    execution = Execution(plan, row, root, RunEnvironment(dispatch, RunBounds()), count=row.steps)
     if not execution.is_ended:
         _take_back_events(execution, documents)
     return execution

@@ -101,7 +101,7 @@ def _ordering(symbol: str, operate: Operation) -> Operation:
     return apply
 
 
-def _is_in(symbol: str, element: Value, container: Value) -> bool:
+def _look_in(symbol: str, element: Value, container: Value) -> bool:
     if isinstance(container, list):
         counting.entries_read += len(container)
         return any(_equals(element, candidate) for candidate in container)
@@ -149,9 +149,9 @@ BINARY_OPERATORS: Final[Mapping[str, Operation]] = {
     **{symbol: _ordering(symbol, operate) for symbol, operate in BARE_ORDERING.items()},
     "==": _equals,
     "!=": _differs,
-    "in": lambda left, right: _is_in("in", left, right),
-    "not in": lambda left, right: not _is_in("not in", left, right),
-    "contains": lambda left, right: _is_in("contains", right, left),
+    "in": lambda left, right: _look_in("in", left, right),
+    "not in": lambda left, right: not _look_in("not in", left, right),
+    "contains": lambda left, right: _look_in("contains", right, left),
     "startsWith": _on_strings("startsWith", str.startswith),
     "endsWith": _on_strings("endsWith", str.endswith),
 }

@@ -10,7 +10,9 @@ from afl.core.ids import derived_id, id_of_place
 from afl.engine.errors import VersionMismatchError
 from afl.engine.execution.execution import Execution
 from afl.engine.execution.generations import current_steps
+from afl.engine.execution.ports import RunEnvironment
 from afl.engine.execution.restore import restore
+from afl.engine.execution.run_bounds import RunBounds
 from afl.engine.model.plan import WorkflowPlan
 from afl.engine.model.records import StepRecord
 from afl.engine.model.store import (
@@ -182,8 +184,9 @@ def _check_finished(row: WorkflowRow, document: StepDocument, current: dict[str,
 def check_against_program(row: WorkflowRow, documents: Sequence[StepDocument], plan: WorkflowPlan) -> Iterator[Finding]:
     """Return the faults that appear when otherwise valid rows are compared with the program."""
     try:
-        # No held event is to be released: this check changes nothing.
-        execution = restore(plan, row, documents, _NoDispatch(), max_open_events=0, runs_scripts=True)
+        # No event that is held back is to be released: nothing happens here.
+        environment = RunEnvironment(_NoDispatch(), RunBounds(), max_open_events=0, runs_scripts=True)
+        execution = restore(plan, row, documents, environment)
     except _UNFIT as error:
         yield _finding("workflow.program", row.id, "", str(error) or type(error).__name__, "rows that fit the program")
         return

@@ -14,6 +14,7 @@ from afl.compiled.program import CompiledProgram, ProgramError
 from afl.engine.errors import EvaluationError, UnknownFacet
 from afl.engine.errors import ReferenceError as UnresolvedReference
 from afl.engine.execution.commit_rows import Commits
+from afl.engine.execution.events import update_with
 from afl.engine.execution.task_dispatch import TaskDispatch
 from afl.engine.model.store import COMPLETED, Batch
 from afl.engine.planning.planner import plan_workflow
@@ -175,7 +176,7 @@ def test_workflows_kept_twice_are_counted_once() -> None:
             assert fresh is not None
             workflows.keep(stale)
             step = fresh.steps[engine.step("e").id]
-            fresh.update_with(step, {"n": round_number})
+            update_with(fresh, step, {"n": round_number})
             store.commit_batch(Commits(fresh).next())
             workflows.keep(fresh)
             workflows.keep(stale)

@@ -4,7 +4,10 @@ import pytest
 
 from afl.compiled.program import CompiledProgram, Node, ProgramError
 from afl.engine.errors import NestingTooDeep, ReferenceError, StoreCorrupt, UnknownFacet
+from afl.engine.execution.ports import RunEnvironment
 from afl.engine.execution.restore import restore
+from afl.engine.execution.run_bounds import RunBounds
+from afl.engine.execution.task_dispatch import TaskDispatch
 from afl.engine.planning.planner import plan_workflow
 from afl.engine.states import StepState
 from afl.engine.types import ObjectType
@@ -298,7 +301,9 @@ def test_rows_of_a_mixin_that_the_program_does_not_have_are_corrupt() -> None:
     ]
 
     with pytest.raises(StoreCorrupt, match="mixin-other"):
-        restore(plan_workflow(engine.program, "W"), engine.row(), documents, dispatch=None)  # type: ignore[arg-type]
+        restore(
+            plan_workflow(engine.program, "W"), engine.row(), documents, RunEnvironment(TaskDispatch(), RunBounds())
+        )
 
 
 def test_a_schema_instantiation_with_mixins_is_refused_when_the_program_is_loaded() -> None:

@@ -39,7 +39,7 @@ class _Source:
         return True
 
     def find(self, facet_name: str) -> Route:
-        return Route(find=lambda: lambda payload: {})
+        return Route(name="x", find=lambda: lambda payload: {})
 
 
 def _work(store: _Away, stopping: threading.Event, *waits_s: float) -> TaskWork:

@@ -12,7 +12,7 @@ from typing import Final
 
 from afl.engine.execution.execution import Execution
 from afl.engine.execution.states.block_execution import begin_block, continue_block
-from afl.engine.execution.states.blocks import all_have_ended, begin_blocks, begin_mixins
+from afl.engine.execution.states.blocks import await_parts, begin_blocks, begin_mixins
 from afl.engine.execution.states.capture import capture_mixins, capture_yields
 from afl.engine.execution.states.catching import begin_catch
 from afl.engine.execution.states.completion import complete, transmit_event
@@ -28,15 +28,15 @@ STATE_WORK: Final[Mapping[str, Work]] = {
     StepState.FACET_INIT_BEGIN: bind_attributes,
     StepState.FACET_SCRIPTS_BEGIN: await_script,
     StepState.MIXIN_BLOCKS_BEGIN: begin_mixins,
-    StepState.MIXIN_BLOCKS_CONTINUE: all_have_ended,
+    StepState.MIXIN_BLOCKS_CONTINUE: await_parts,
     StepState.MIXIN_CAPTURE_BEGIN: capture_mixins,
     StepState.EVENT_TRANSMIT: transmit_event,
     StepState.STATEMENT_BLOCKS_BEGIN: begin_blocks,
-    StepState.STATEMENT_BLOCKS_CONTINUE: all_have_ended,
+    StepState.STATEMENT_BLOCKS_CONTINUE: await_parts,
     StepState.BLOCK_EXECUTION_BEGIN: begin_block,
     StepState.BLOCK_EXECUTION_CONTINUE: continue_block,
     StepState.CATCH_BEGIN: begin_catch,
-    StepState.CATCH_CONTINUE: all_have_ended,
+    StepState.CATCH_CONTINUE: await_parts,
     StepState.STATEMENT_CAPTURE_BEGIN: capture_yields,
     StepState.STATEMENT_COMPLETE: complete,
 }

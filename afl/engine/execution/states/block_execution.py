@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from afl.engine.execution.execution import Execution
 from afl.engine.execution.fast_path import make_ready
-from afl.engine.execution.states.blocks import all_have_ended
+from afl.engine.execution.making import make_statement
+from afl.engine.execution.scripts import wait_for_script
+from afl.engine.execution.states.blocks import await_parts
 from afl.engine.execution.states.branching import begin_foreach, begin_when
 from afl.engine.execution.waits import InnerFailure, wait_for, wait_for_yields
 from afl.engine.model.plan import BlockPlan
@@ -18,7 +20,7 @@ def begin_block(execution: Execution, step: StepRecord) -> bool:
     if plan.splits and step.block is None:
         return begin_when(execution, step, plan) if plan.cases else begin_foreach(execution, step, plan)
     if plan.script is not None:
-        execution.await_script(step)
+        wait_for_script(execution, step)
         return False
     frame = execution.open_frame(step)
     frame.ready.extend(_first(step, frame, plan))
@@ -31,8 +33,9 @@ def continue_block(execution: Execution, step: StepRecord) -> bool:
     plan, frame = step.plan, step.frame
     assert plan is not None
     if plan.splits and step.block is None:
-        return all_have_ended(execution, step)
+        return await_parts(execution, step)
     assert frame is not None
+    # `can_continue` of a block (waits.py), inlined.
     if step.failed is not None:
         if frame.live:
             return False
@@ -44,7 +47,7 @@ def continue_block(execution: Execution, step: StepRecord) -> bool:
     if plan.yields and not frame.yields_made:
         frame.yields_made = True
         for given in plan.yields:
-            execution.make_statement(step, frame, given)
+            make_statement(execution, step, frame, given)
         return False
     return True
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from afl.engine.execution.execution import Execution
+from afl.engine.execution.making import make_block, make_mixin
 from afl.engine.execution.waits import InnerFailure
 from afl.engine.model.records import StepRecord
 
 
-def all_have_ended(_execution: Execution, step: StepRecord) -> bool:
-    """Whether all that a step waits for inside has ended. Raises InnerFailure, when it has, for what failed of it."""
+def await_parts(_execution: Execution, step: StepRecord) -> bool:
+    """Wait until all that a step has inside has ended. Raises InnerFailure, when it has, for what failed of it."""
+    # `can_continue` of what has blocks (waits.py), inlined.
     if step.blocks_open:
         return False
     if step.failed is not None:
@@ -21,7 +23,7 @@ def begin_mixins(execution: Execution, step: StepRecord) -> bool:
     facet = step.facet
     if facet is None or not facet.mixins:
         return True
-    step.blocks_open = len([execution.make_mixin(step, plan) for plan in facet.mixins])
+    step.blocks_open = len([make_mixin(execution, step, plan) for plan in facet.mixins])
     return True
 
 
@@ -30,6 +32,6 @@ def begin_blocks(execution: Execution, step: StepRecord) -> bool:
     statement = step.statement
     calling = statement if statement is not None else step.facet
     plans = calling.blocks if calling is not None else ()
-    step.blocks = [execution.make_block(step, plan) for plan in plans]
+    step.blocks = [make_block(execution, step, plan) for plan in plans]
     step.blocks_open = len(step.blocks)
     return True

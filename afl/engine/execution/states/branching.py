@@ -5,7 +5,9 @@ from __future__ import annotations
 from afl.core.text.exception_text import exception_text
 from afl.engine import limits
 from afl.engine.errors import EvaluationError
+from afl.engine.execution.events import wait_for_room
 from afl.engine.execution.execution import Execution
+from afl.engine.execution.making import make_case, make_instance
 from afl.engine.execution.step_log import warn
 from afl.engine.execution.waits import InnerFailure, wait_for
 from afl.engine.model.plan import BlockPlan, CasePlan
@@ -28,12 +30,14 @@ def begin_foreach(execution: Execution, step: StepRecord, plan: BlockPlan) -> bo
             # The existing ones run first: they may have events to send, which stops the creation of more.
             execution.wake(step)
             return False
-        if not execution.may_make_more(step):
+        if execution.held_events:
+            wait_for_room(execution, step)
             return False
+        execution.waiting_foreachs.pop(step.id, None)
         size = limits.FOREACH_SLICE
     upto = min(len(elements), done + size)
     for index in range(done, upto):
-        step.blocks.append(execution.make_instance(step, index, elements[index]))
+        step.blocks.append(make_instance(execution, step, index, elements[index]))
     step.blocks_open += upto - done
     if upto < len(elements):
         # The rest follows in the next iteration, so that other workflows get their turn in between.
@@ -53,7 +57,7 @@ def begin_when(execution: Execution, step: StepRecord, plan: BlockPlan) -> bool:
     chosen = [case for case in plan.cases if case.condition is not None and _holds(execution, step, frame, case)]
     if not chosen:
         chosen = [case for case in plan.cases if case.condition is None]
-    step.blocks = [execution.make_case(step, case.block) for case in chosen]
+    step.blocks = [make_case(execution, step, case.block) for case in chosen]
     step.blocks_open = len(chosen)
     return True
 

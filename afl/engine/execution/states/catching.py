@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from afl.engine.execution.execution import Execution
+from afl.engine.execution.making import make_block
 from afl.engine.model.records import StepRecord
 
 
@@ -10,7 +11,7 @@ def begin_catch(execution: Execution, step: StepRecord) -> bool:
     """Make the block of the catch: the statement's own, or else its facet's."""
     plan = execution.catch_of(step)
     assert plan is not None
-    block = execution.make_block(step, plan)
+    block = make_block(execution, step, plan)
     assert step.caught is not None
     # Kept with the block: of a catch that fails too, the step has only the error, and it may be tried again.
     execution.give(block, {"error": step.caught.message, "error_type": step.caught.type}, block.returns)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from afl.engine.execution.events import send_event
 from afl.engine.execution.execution import Execution
 from afl.engine.model.records import StepRecord
 
@@ -15,7 +16,7 @@ def transmit_event(execution: Execution, step: StepRecord) -> bool:
     if facet is None or not facet.is_event:
         return True
     if not step.event_state:
-        execution.send_event(step)
+        send_event(execution, step)
     return False
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from afl.engine.execution.execution import Execution
+from afl.engine.execution.scripts import wait_for_script
 from afl.engine.model.records import StepRecord
 
 
@@ -14,5 +15,5 @@ def await_script(execution: Execution, step: StepRecord) -> bool:
     facet = step.facet
     if facet is None or facet.pre_script is None:
         return True
-    execution.await_script(step)
+    wait_for_script(execution, step)
     return False
