@@ -35,7 +35,7 @@ def takes_answer(execution: Execution, step: StepRecord) -> bool:
 
 
 def late_answer(execution: Execution, step: StepRecord) -> Batch | None:
-    """Return what to store of an answer to a step whose workflow has ended before it: an entry of the log of the run, the
+    """Return what to store of an answer to a step whose workflow has ended before it: an entry of the run log, the
     same for a repeat. None for an answer that is not late.
     """
     if not (execution.is_ended and step.is_waiting):
