@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Final
 
 from afl.core import values
+from afl.core.errors import AFLError
 from afl.core.text.exception_text import exception_class, exception_text
 from afl.core.text.masking import masked_text
 from afl.core.text.near_names import did_you_mean
@@ -17,7 +18,7 @@ from afl.core.text.printable import printable
 _MAX_ID_CHARS: Final = 200
 
 
-class StreamError(Exception):
+class StreamError(AFLError):
     """The root of every error that afl_stream raises on purpose."""
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Final, TypeVar
 
+from afl.core.backoff import Backoff, FailedAttempts
+from afl.core.clock import MonotonicClock, monotonic_s
 from afl.core.process.stopping import PROCESS_STOP
 from afl_stream.errors import SchemaUnavailable
 from afl_stream.transport import BrokerUnavailable
@@ -15,10 +17,11 @@ _log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-#: Wait before the second attempt and the longest wait; each is twice the one before.
-FIRST_WAIT_S, LONGEST_WAIT_S = 0.1, 5.0
+#: The longest wait between two attempts.
+LONGEST_WAIT_S: Final = 5.0
+_BACKOFF: Final = Backoff(first_s=0.1, longest_s=LONGEST_WAIT_S)
 #: How often a wait asks whether its caller is to stop.
-_SLICE_S = 0.05
+_SLICE_S: Final = 0.05
 
 
 class GaveUp(BrokerUnavailable):
@@ -28,12 +31,12 @@ class GaveUp(BrokerUnavailable):
 class Outage:
     """The outages of one party, one after the other. Not safe for threads."""
 
-    def __init__(self, timeout_s: float, monotonic_s: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, timeout_s: float, monotonic_s: MonotonicClock = monotonic_s) -> None:
         """Limit each outage to `timeout_s`."""
         self._timeout_s = timeout_s
         self._monotonic_s = monotonic_s
         self._since_s: float | None = None
-        self._wait_s = FIRST_WAIT_S
+        self._failures = FailedAttempts(_BACKOFF)
 
     def failed(self, error: Exception) -> float:
         """Note that an attempt has failed, and return how many seconds to wait before the next.
@@ -44,13 +47,13 @@ class Outage:
             raise error
         now_s = self._monotonic_s()
         if self._since_s is None:
-            self._since_s, self._wait_s = now_s, FIRST_WAIT_S
+            self._since_s = now_s
+            self._failures.reset()
             _log.warning("%s; waiting for it, up to %g s; nothing is lost", error, self._timeout_s)
         remaining_s = self._since_s + self._timeout_s - now_s
         if remaining_s <= 0:
             raise GaveUp(f"{error}; gave up after {self._timeout_s:g} s") from error
-        wait_s, self._wait_s = self._wait_s, min(self._wait_s * 2, LONGEST_WAIT_S)
-        return min(wait_s, remaining_s)
+        return min(self._failures.next_wait_s(), remaining_s)
 
     def over(self) -> None:
         """Note that an attempt has succeeded."""
@@ -62,7 +65,7 @@ class Outage:
 def waited_out(
     step: Callable[[], T],
     timeout_s: float,
-    monotonic_s: Callable[[], float] = time.monotonic,
+    monotonic_s: MonotonicClock = monotonic_s,
     is_stopping: Callable[[], bool] = lambda: False,
 ) -> T:
     """Take a step of a start, and retry it during an outage, for `timeout_s` at most.

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, NamedTuple, Protocol, runtime_checkable
 
+from afl.core.errors import AFLError
 from afl.core.process.stopping import PROCESS_STOP, Stop
 
 #: How often a flush that waits checks for a request to stop.
@@ -293,8 +294,8 @@ class Transport(Protocol):
     def close(self) -> None: ...
 
 
-class TransportError(Exception):
-    """The transport could not do what was asked."""
+class TransportError(AFLError):
+    """Something the transport could not do."""
 
 
 class UnknownTopic(TransportError):

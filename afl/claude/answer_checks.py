@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
-_LONG_MIN: Final = -(2**63)
-_LONG_MAX: Final = 2**63 - 1
+from afl.core.limits import LONG_MAX, LONG_MIN
 
 
 def answer_problem(value: object, schema: Mapping[str, Any], path: str = "") -> str | None:
@@ -48,7 +47,7 @@ def _object_problem(value: Mapping[str, object], schema: Mapping[str, Any], path
 
 def _is_a(value: object, wanted: str) -> bool:
     if wanted == "integer":
-        return isinstance(value, int) and not isinstance(value, bool) and _LONG_MIN <= value <= _LONG_MAX
+        return isinstance(value, int) and not isinstance(value, bool) and LONG_MIN <= value <= LONG_MAX
     if wanted == "number":
         return isinstance(value, int | float) and not isinstance(value, bool)
     kinds: Mapping[str, type | tuple[type, ...]] = {

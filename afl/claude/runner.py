@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -22,6 +22,7 @@ from afl.claude.tool_definitions import ToolDefinition, tool_definitions
 from afl.claude.turns import ClaudeClient, ClaudeTurns, payload_text
 from afl.compiled.program import CompiledProgram, Node
 from afl.core.handlers.returned import answers_later, plain_result, plain_update
+from afl.core.probes import Probe, no_probe
 from afl.core.process.crashes import Crash
 from afl.core.text.exception_text import exception_class, exception_text, exception_traceback
 from afl.engine.errors import StoreUnavailable
@@ -66,7 +67,7 @@ class ClaudeAgentRunner:
         max_retries: int = MAX_RETRIES,
         max_tokens: int = MAX_TOKENS,
         cache_tools: bool = False,
-        probe: Callable[[str], None] = lambda _step: None,
+        probe: Probe = no_probe,
     ) -> None:
         """Take `claude_client()`, or any object with a similar `messages.create`; None: handlers only.
 

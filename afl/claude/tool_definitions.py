@@ -9,20 +9,12 @@ from typing import Any, Final
 
 from afl.compiled.program import SCHEMAS, AmbiguousName, CompiledProgram, Declaration, Node
 from afl.core.text.printable import bounded
-from afl.core.types import type_name
+from afl.core.types import BUILTIN_TYPES, type_name
 
 #: The longest name of a tool that the API accepts.
 _LONGEST_NAME: Final = 128
-_JSON_TYPES: Final[Mapping[str, Mapping[str, Any]]] = {
-    "Long": {"type": "integer"},
-    "Int": {"type": "integer"},
-    "Double": {"type": "number"},
-    "String": {"type": "string"},
-    "Boolean": {"type": "boolean"},
-    "List": {"type": "array"},
-    "Map": {"type": "object"},
-    "Json": {},
-}
+#: Names beside those that are built in: programs written by hand know them, as attributes do.
+_CONTAINERS: Final[Mapping[str, Mapping[str, str]]] = {"List": {"type": "array"}, "Map": {"type": "object"}}
 
 
 @dataclass
@@ -160,7 +152,8 @@ def _type(
     name = str(declared)
     schema = _schema(program, around, name)
     if schema is None:
-        return dict(_JSON_TYPES.get(name, {"type": "string"}))
+        builtin = BUILTIN_TYPES.get(name)
+        return dict(builtin.json_schema if builtin else _CONTAINERS.get(name, {"type": "string"}))
     if schema in inside:
         return {"type": "object"}
     fields = {str(f["name"]): _type(program, schema, f.get("type"), (*inside, schema)) for f in schema.fields}

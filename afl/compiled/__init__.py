@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 from afl.core.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from afl.compiled.program import BUILTIN_TYPES as BUILTIN_TYPES
     from afl.compiled.program import CALLABLE as CALLABLE
     from afl.compiled.program import SCHEMA_VERSION as SCHEMA_VERSION
     from afl.compiled.program import SCHEMAS as SCHEMAS
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "afl.compiled.program": (
-        "AmbiguousName BUILTIN_TYPES CALLABLE CompiledProgram Declaration Implicit Kind Names Node "
+        "AmbiguousName CALLABLE CompiledProgram Declaration Implicit Kind Names Node "
         "ProgramError ProgramVersionError Resolution SCHEMAS SCHEMA_VERSION UnknownName WrongFingerprint "
         "blocks_of check_schema_version column_of line_of source_of"
     ),
@@ -37,7 +36,6 @@ _HOMES = {
 
 __all__ = [
     "AmbiguousName",
-    "BUILTIN_TYPES",
     "CALLABLE",
     "CompiledProgram",
     "Declaration",

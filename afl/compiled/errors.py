@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from afl.core.errors import AFLError
+from afl.core.text.exception_text import exception_line
 
-class ProgramError(Exception):
-    """A compiled program that cannot be used; the text says what is wrong, and where."""
+
+class ProgramError(AFLError):
+    """A compiled program that cannot be used: what is wrong, and where."""
 
 
 def malformed(error: Exception) -> ProgramError:
-    """Return the message about a tree that cannot be read or written as JSON."""
-    return ProgramError(f"the program is malformed: {type(error).__name__}: {error}")
+    """Return what is said of a tree that cannot be read or written as JSON."""
+    return ProgramError(f"the program is malformed: {exception_line(error)}")
 
 
 class ProgramVersionError(ProgramError):

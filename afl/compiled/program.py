@@ -18,10 +18,12 @@ from afl.compiled.errors import ProgramError as ProgramError
 from afl.compiled.errors import ProgramVersionError as ProgramVersionError
 from afl.compiled.errors import UnknownName as UnknownName
 from afl.compiled.errors import WrongFingerprint as WrongFingerprint
+from afl.compiled.errors import malformed
 from afl.compiled.text import SCHEMA_VERSION as SCHEMA_VERSION
 from afl.compiled.text import check_schema_version as check_schema_version
 from afl.compiled.text import fingerprint_of, separated, text_of
 from afl.core.text.near_names import near_names
+from afl.core.types import BUILTIN_TYPES
 
 Node = Mapping[str, Any]
 
@@ -245,8 +247,8 @@ class CompiledProgram:
                 self.names.add(declaration.namespace, declaration.name, declaration.kind)
                 self.declarations[declaration.qualified_name] = declaration
         except (LookupError, TypeError, AttributeError, ValueError, RecursionError) as error:
-            # A hand-written tree may lack anything, or nest too deep for this walk.
-            raise ProgramError(f"the program is malformed: {type(error).__name__}: {error}") from error
+            # A hand-written tree may lack anything, or nest too deep to be walked.
+            raise malformed(error) from error
 
     @classmethod
     def from_text(cls, text: bytes | str) -> "CompiledProgram":
@@ -396,9 +398,6 @@ class CompiledProgram:
         if resolution.found is None:
             raise UnknownName(what, name, self.names.near(name, kinds))
         return self.declarations[resolution.found]
-
-
-BUILTIN_TYPES = frozenset({"String", "Int", "Long", "Double", "Boolean", "Json"})
 
 
 def _declarations(node: Node, namespace: str, uses: tuple[str, ...]) -> Iterator[Declaration | Implicit]:

@@ -9,10 +9,11 @@ from typing import Any, Final
 
 from afl.compiled.annotations import may_be_annotated, take_annotations
 from afl.compiled.errors import ProgramError, ProgramVersionError, WrongFingerprint, malformed
+from afl.core.versions import WORKFLOW_VERSION, Reading, major_of, reading_of
 
-#: The form of compiled programs that this release writes, and the newest that it reads. Raised with each change that is
-#: more than an addition.
-SCHEMA_VERSION: Final = "1.0"
+#: The form of compiled programs that this release writes and reads up to. Raised with each change that is more than an
+#: addition.
+SCHEMA_VERSION: Final = WORKFLOW_VERSION
 
 
 def check_schema_version(found: object, supported: str = SCHEMA_VERSION) -> None:
@@ -23,12 +24,12 @@ def check_schema_version(found: object, supported: str = SCHEMA_VERSION) -> None
     """
     if found is None or found == supported:
         return
-    major, _, rest = found.partition(".") if isinstance(found, str) else ("", "", "")
-    if not (major.isascii() and major.isdigit() and len(major) <= 9 and rest):
-        raise ProgramError(f"schemaVersion {found!r:.40} is not a version, expected major.minor")
-    ours = int(supported.partition(".")[0])
-    if not ours - 1 <= int(major) <= ours:
-        raise ProgramVersionError(str(found), supported, is_newer=int(major) > ours)
+    theirs = major_of(found) if isinstance(found, str) and found.partition(".")[2] else None
+    if theirs is None:
+        raise ProgramError(f"schemaVersion {found!r:.40} is no version, expected major.minor")
+    reading = reading_of((theirs,), (int(supported.partition(".")[0]),))
+    if reading is not Reading.READ:
+        raise ProgramVersionError(str(found), supported, is_newer=reading is Reading.NEWER)
 
 
 def fingerprint_of(text: bytes) -> str:

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Final, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 #: Seconds since some fixed moment; nothing sets this clock.
 MonotonicClock: TypeAlias = Callable[[], float]
+#: Milliseconds since the epoch, for stamps.
+WallClock: TypeAlias = Callable[[], int]
 monotonic_s: Final[MonotonicClock] = time.monotonic
 
 #: The most that the clocks of a deployment's machines are taken to differ. A stamp further ahead was made before a
@@ -42,3 +44,52 @@ def has_waited(stamp_ms: int, now_ms: int, wait_ms: int) -> bool:
 def ahead_ms(wait_ms: int) -> int:
     """Return how far ahead of the clock a stamp may lie when something waits this long after it."""
     return max(wait_ms, CLOCK_TOLERANCE_MS)
+
+
+class Clock(Protocol):
+    """The port for both clocks. The engine never asks the system itself, so that a run can be repeated."""
+
+    def now_ms(self) -> int:
+        """Return the time in milliseconds since the epoch: for stamps, never for how long something takes."""
+
+    def monotonic_s(self) -> float:
+        """Return seconds that only go forward, whatever becomes of the other: for intervals."""
+
+
+class SystemClock:
+    """The clocks of this machine."""
+
+    def now_ms(self) -> int:
+        """Return the system's time in milliseconds since the epoch."""
+        return epoch_ms()
+
+    def monotonic_s(self) -> float:
+        """Return the system's monotonic seconds."""
+        return monotonic_s()
+
+
+class ManualClock:
+    """A clock that stands still until it is moved: for tests, simulations and replays."""
+
+    def __init__(self, now_ms: int = 0) -> None:
+        self._now_ms = now_ms
+        self._monotonic_ms = now_ms
+
+    def now_ms(self) -> int:
+        """Return the time that the clock was set to, in milliseconds since the epoch."""
+        return self._now_ms
+
+    def monotonic_s(self) -> float:
+        """Return the seconds that the clock was moved on so far, from some beginning."""
+        return self._monotonic_ms / 1_000
+
+    def advance(self, duration_ms: int) -> None:
+        """Move the clock on. ValueError for a negative duration: time does not run backwards here."""
+        if duration_ms < 0:
+            raise ValueError(f"a clock moves forward only, not by {duration_ms} ms")
+        self._now_ms += duration_ms
+        self._monotonic_ms += duration_ms
+
+    def set_back(self, duration_ms: int) -> None:
+        """Set the wall clock back, as an operator or NTP does; no time passes by that."""
+        self._now_ms -= duration_ms

@@ -8,7 +8,12 @@ from hashlib import blake2b
 from secrets import randbits
 from typing import Final, NamedTuple
 
-#: Bytes of the digest in a step's id. With 96 bits, a workflow of ten million steps has a clash once in 10^15 runs.
+from afl.core.limits import MAX_WORKFLOW_ID_CHARS
+
+#: What a workflow's id is made of, as a regular expression.
+WORKFLOW_ID_PATTERN: Final = rf"[A-Za-z0-9._~-]{{1,{MAX_WORKFLOW_ID_CHARS}}}"
+
+#: Bytes of the digest in a step's id. 96 bits: a workflow of ten million steps has a clash once in 10^15 runs.
 DIGEST_BYTES = 12
 #: The length of the colon and its hex digits.
 _DIGEST_CHARS = 1 + 2 * DIGEST_BYTES

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from afl.core.errors import AFLError
 from afl.core.values import describe_value
 
 #: The most characters of a key that a message quotes.
@@ -16,7 +17,7 @@ _MAX_DIGITS: Final = 1_000
 _MAX_LEVELS: Final = 150
 
 
-class DuplicateKey(ValueError):
+class DuplicateKey(AFLError, ValueError):
     """A JSON object has a key twice."""
 
     def __init__(self, key: str) -> None:
@@ -25,8 +26,8 @@ class DuplicateKey(ValueError):
         self.key = key
 
 
-class NotJson(ValueError):
-    """A text that is meant as JSON has a mistake; the message says which."""
+class NotJson(AFLError, ValueError):
+    """A text was meant as JSON, and has a mistake; the message says which."""
 
 
 def unique_keys(pairs: Sequence[tuple[str, object]]) -> dict[str, object]:

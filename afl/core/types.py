@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final, NamedTuple, TypeAlias
 
+from afl.core.limits import MAX_VALUE_DEPTH
 from afl.core.values import (
-    MAX_VALUE_DEPTH,
     Refused,
     check_boolean,
     check_double,
@@ -35,6 +35,43 @@ FieldsOf: TypeAlias = Callable[[str], Mapping[str, AflType] | None]
 _ABSENT: Final = object()
 
 
+class BuiltinType(NamedTuple):
+    """A type that is built in: what fits it, and what it is to those who write its values down."""
+
+    name: str
+    #: Returns a value as the type takes it; null is none of its business.
+    check: Check
+    #: The class of its values once they are checked; None where they are of several.
+    kind: type | None
+    #: Its Avro type.
+    avro: str
+    #: Its values as JSON Schema says it.
+    json_schema: Mapping[str, str]
+
+
+#: Every type that is built in. Whoever needs to know which there are, or what one is, takes it from here.
+BUILTIN_TYPES: Final[Mapping[str, BuiltinType]] = {
+    row.name: row
+    for row in (
+        BuiltinType("String", check_string, str, "string", {"type": "string"}),
+        BuiltinType("Int", partial(check_integer, name="Int"), int, "long", {"type": "integer"}),
+        BuiltinType("Long", partial(check_integer, name="Long"), int, "long", {"type": "integer"}),
+        BuiltinType("Double", check_double, float, "double", {"type": "number"}),
+        BuiltinType("Boolean", check_boolean, bool, "boolean", {"type": "boolean"}),
+        BuiltinType("Json", check_json, None, "record afl.v1.Value", {}),
+    )
+}
+#: The checks alone.
+BUILTIN_CHECKS: Final[Mapping[str, Check]] = {name: row.check for name, row in BUILTIN_TYPES.items()}
+#: Types of numbers, and of all that is neither list nor map.
+NUMBER_TYPES: Final = frozenset(name for name, row in BUILTIN_TYPES.items() if row.kind in (int, float))
+SCALAR_TYPES: Final = frozenset(name for name, row in BUILTIN_TYPES.items() if row.kind is not None)
+#: The type of a scalar by its class. An integer's is the Long, which stands behind the Int in the table.
+TYPE_OF_KIND: Final[Mapping[type, str]] = {
+    row.kind: name for name, row in BUILTIN_TYPES.items() if row.kind is not None
+}
+
+
 class TypeRow(NamedTuple):
     """One row of the published table."""
 
@@ -44,24 +81,26 @@ class TypeRow(NamedTuple):
     refused: str
 
 
+def _row(names: str, coerced: str, refused: str) -> TypeRow:
+    """Return the row of built-in types that share one."""
+    return TypeRow(names, BUILTIN_TYPES[names.partition(",")[0]].avro, coerced, refused)
+
+
 TYPE_TABLE: Final[tuple[TypeRow, ...]] = (
-    TypeRow("String", "string", "nothing", "any other type; text with lone surrogates, which UTF-8 cannot carry"),
-    TypeRow(
+    _row("String", "nothing", "any other type; text with lone surrogates, which UTF-8 cannot carry"),
+    _row(
         "Int, Long",
-        "long",
         "nothing",
         "integers outside signed 64 bits (2^63, 2^70, ...); a Double, even an integral one like 3.0; String; Boolean",
     ),
-    TypeRow(
+    _row(
         "Double",
-        "double",
         "an integer that a Double holds exactly: 3 becomes 3.0",
         "NaN and the infinities; an integer that a Double does not hold exactly (2^53 + 1); String; Boolean",
     ),
-    TypeRow("Boolean", "boolean", "nothing", "numbers, 0 and 1 too; String"),
-    TypeRow(
+    _row("Boolean", "nothing", "numbers, 0 and 1 too; String"),
+    _row(
         "Json",
-        "record afl.v1.Value",
         "nothing",
         "NaN and the infinities; integers outside signed 64 bits; map keys that are no String; "
         f"more than {MAX_VALUE_DEPTH} levels; anything but null, Boolean, number, String, array, map",
@@ -92,17 +131,6 @@ def type_table_markdown() -> str:
     """Return the table as `schemas/README.md` prints it."""
     rows = [("AFL type", "Avro", "coerced", "refused"), ("---",) * 4, *TYPE_TABLE]
     return "\n".join("| " + " | ".join(row) + " |" for row in rows)
-
-
-#: The checks of the built-in types.
-BUILTIN_CHECKS: Final[Mapping[str, Check]] = {
-    "String": check_string,
-    "Int": partial(check_integer, name="Int"),
-    "Long": partial(check_integer, name="Long"),
-    "Double": check_double,
-    "Boolean": check_boolean,
-    "Json": check_json,
-}
 
 
 def type_name(afl_type: AflType) -> str:

@@ -7,47 +7,37 @@ numbers, texts that UTF-8 can encode, lists, and maps with texts as keys.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
-from datetime import date, time, timedelta
-from decimal import Decimal
 from enum import StrEnum
-from fractions import Fraction
 from typing import Any, Final, cast
-from uuid import UUID
 
 from afl.core.errors import AFLError
+from afl.core.limits import EXACT_IN_DOUBLE, LONG_MAX, LONG_MIN, MAX_VALUE_DEPTH
 from afl.core.text.exception_text import class_name
 from afl.core.text.printable import printable
 
-#: The range of AFL's Int and Long, which are Avro's long.
-LONG_MIN: Final = -(2**63)
-LONG_MAX: Final = 2**63 - 1
-
-#: The bits of a typed integer. Intermediate results of an expression may have more.
+#: Bits of an integer of a type. Those that an expression makes on the way may have more.
 LONG_BITS: Final = 63
-
-#: The most lists and maps nested in one value. Code that copies, encodes and reads values recurses.
-MAX_VALUE_DEPTH: Final = 100
 
 _TOO_DEEP: Final = f"a value nested deeper than {MAX_VALUE_DEPTH} levels"
 
-#: The bound up to which a Double holds every integer.
-EXACT_IN_DOUBLE: Final = 2**53
-#: The most characters that a message shows of a value, and of a key in a path.
+#: Characters that a message shows of a value, and of a key in a path.
 _MAX_SHOWN_CHARS: Final = 80
 #: The most parts of a path that a message shows.
 _MAX_SEGMENTS: Final = 12
 #: The most entries taken from a map that is not a dict: it may be endless.
 _MAX_FOREIGN_ENTRIES: Final = 1_000_000
 
-#: Common objects that are not AFL values, with the value to use instead. The first match is reported.
-_INSTEAD: Final[tuple[tuple[type | tuple[type, ...], str], ...]] = (
-    ((set, frozenset), "a list would fit"),
-    ((bytes, bytearray, memoryview), "text would fit, for instance base64"),
-    ((Decimal, Fraction), "a Double would fit, or text where every digit counts"),
-    ((date, time), "text would fit, for instance isoformat()"),
-    (timedelta, "a number would fit, for instance total_seconds()"),
-    (UUID, "text would fit, str() of it"),
+#: What people hand in that is no value, and what would be one: module, classes, words. The first that fits is told.
+_INSTEAD: Final[tuple[tuple[str, tuple[str, ...], str], ...]] = (
+    ("builtins", ("set", "frozenset"), "a list would fit"),
+    ("builtins", ("bytes", "bytearray", "memoryview"), "text would fit, for instance base64"),
+    ("decimal", ("Decimal",), "a Double would fit, or text where every digit counts"),
+    ("fractions", ("Fraction",), "a Double would fit, or text where every digit counts"),
+    ("datetime", ("date", "time"), "text would fit, for instance isoformat()"),
+    ("datetime", ("timedelta",), "a number would fit, for instance total_seconds()"),
+    ("uuid", ("UUID",), "text would fit, str() of it"),
 )
 
 
@@ -130,8 +120,17 @@ def describe_value(value: object) -> str:
         return f"an array of {list.__len__(value) if issubclass(kind, list) else tuple.__len__(value)}"  # type: ignore[arg-type]  # as said
     if issubclass(kind, Mapping):
         return "a map"
-    instead = next((f"; {text}" for kinds, text in _INSTEAD if issubclass(kind, kinds)), "")
-    return f"a value of Python type {class_name(kind)}{instead}"
+    return f"a value of Python type {class_name(kind)}{_instead(kind)}"
+
+
+def _instead(kind: type) -> str:
+    """Return what would be a value in the place of one of this class, where we know."""
+    for module, names, text in _INSTEAD:
+        # A module that nobody has loaded has no instances, and costs the start of no command.
+        loaded = sys.modules.get(module)
+        if loaded is not None and issubclass(kind, tuple(getattr(loaded, name) for name in names)):
+            return f"; {text}"
+    return ""
 
 
 def segment(key: object) -> str:

@@ -4,29 +4,20 @@ from __future__ import annotations
 
 from typing import Final
 
-# A limit on values, and so on both sides: the nesting of lists and maps.
-from afl.core.values import MAX_VALUE_DEPTH as MAX_VALUE_DEPTH
+# Those of both sides.
+from afl.core.limits import MAX_EXCEPTION_CHARS
+from afl.core.limits import MAX_PAYLOAD_BYTES as MAX_PAYLOAD_BYTES
+from afl.core.limits import MAX_STATE_BYTES as MAX_STATE_BYTES
+from afl.core.limits import MAX_STUCK_HANDLERS as MAX_STUCK_HANDLERS
+from afl.core.limits import MAX_VALUE_BYTES as MAX_VALUE_BYTES
+from afl.core.limits import MAX_VALUE_DEPTH as MAX_VALUE_DEPTH
+from afl.core.limits import MAX_WORKFLOW_STEPS as MAX_WORKFLOW_STEPS
 
 #: Iterations of one call of `execute` or `resume`. A run that cannot progress ends as ERROR long before, so this only
 #: stops runaway programs; it is far above the need of any finite workflow of a few 100,000 steps.
 MAX_ITERATIONS: Final = 1_000_000
 
-#: Steps of one workflow, blocks and yields included. At 1 KB a step that is 1 GB: a larger workflow has run away, or
-#: should be split.
-MAX_WORKFLOW_STEPS: Final = 1_000_000
-
-#: An event's payload, or an answer's result with all earlier updates, as JSON. Both are stored in one document, and
-#: MongoDB's documents have at most 16 MB.
-MAX_PAYLOAD_BYTES: Final = 4 * 1024 * 1024
-
-#: A value that an expression makes, the parameters of a step together, or its returns, as values/sizes.py counts. It is
-#: four payloads. A store that keeps less in one piece, as MongoDB does, raises DocumentTooLarge.
-MAX_VALUE_BYTES: Final = 16 * 1024 * 1024
-
-#: The total size of the rows of one workflow, by the same count. They are in memory while it runs, and in the store.
-MAX_STATE_BYTES: Final = 512 * 1024 * 1024
-
-#: The longest `Timeout`, in milliseconds: a hundred years. Moments beyond it have no date.
+#: What a `Timeout` may give, in milliseconds: a hundred years. Moments beyond it have no date.
 MAX_TIMEOUT_MS: Final = 100 * 365 * 24 * 3_600_000
 
 #: Nested steps, blocks included. It ends unconditional recursion within milliseconds; hand-written programs stay far
@@ -54,8 +45,8 @@ FOREACH_SLICE: Final = 250
 ITERATION_STEPS: Final = 1_000
 ITERATION_BYTES: Final = 4 * 1024 * 1024
 
-#: Characters kept of the text of a step's error: every enclosing step has it too.
-MAX_ERROR_CHARS: Final = 10_000
+#: Characters kept of the text of a step's error: every step around it has it, too.
+MAX_ERROR_CHARS: Final = MAX_EXCEPTION_CHARS
 
 #: Steps of all workflows that stay in memory between calls. A step takes 550 to 750 bytes: some 150 MB at most.
 HOT_WORKFLOW_STEPS: Final = 200_000
@@ -74,7 +65,3 @@ POLL_ONCE_LEASE_MS: Final = 300_000
 def near(limit: int) -> int:
     """Return the value from which on a run is warned that it comes near a limit."""
     return limit * 4 // 5
-
-
-#: Handlers of one process that may still run after their time was up, by default. Each keeps a thread.
-MAX_STUCK_HANDLERS: Final = 64

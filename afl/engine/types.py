@@ -10,7 +10,8 @@ from secrets import randbits
 from typing import Final, NewType, TypeAlias, cast
 
 from afl.core.ids import time_ordered_id
-from afl.core.release import VERSION
+from afl.core.types import TYPE_OF_KIND
+from afl.core.versions import RUNTIME_VERSION, STEP_SCHEMA_VERSION, WORKFLOW_VERSION
 
 StepId = NewType("StepId", str)
 BlockId = NewType("BlockId", str)
@@ -23,11 +24,6 @@ Value: TypeAlias = "bool | int | float | str | list[Value] | dict[str, Value] | 
 
 #: The type hint of an attribute without a declared type.
 ANY_TYPE: Final = "Any"
-
-#: Versions that this runtime writes. Stored and published with every artifact: raise, never reuse.
-WORKFLOW_VERSION: Final = "1.0"
-STEP_SCHEMA_VERSION: Final = "1.0"
-RUNTIME_VERSION: Final = VERSION
 
 
 def generate_id() -> str:
@@ -108,14 +104,7 @@ class VersionInfo:
 
 
 #: AFL's name for each kind of value. Keyed by exact class, so that a Boolean is never taken for a number.
-_TYPE_HINTS: Final[dict[type, str]] = {
-    bool: "Boolean",
-    int: "Long",
-    float: "Double",
-    str: "String",
-    list: "List",
-    dict: "Map",
-}
+_TYPE_HINTS: Final[dict[type, str]] = {**TYPE_OF_KIND, list: "List", dict: "Map"}
 
 #: Kinds of values that copies may share.
 _IMMUTABLE: Final = frozenset({bool, int, float, str, type(None)})

@@ -13,8 +13,8 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
+from afl.core.versions import RUNTIME_VERSION, STEP_SCHEMA_VERSION, WORKFLOW_VERSION, Reading, reading_of
 from afl.engine.errors import VersionMismatchError
-from afl.engine.types import RUNTIME_VERSION, STEP_SCHEMA_VERSION, WORKFLOW_VERSION
 
 
 class Versions(NamedTuple):
@@ -73,13 +73,11 @@ def check_version(component: str, actual: str, supported: str) -> None:
     """Check one of the three versions, or another one of the same form."""
     if actual == supported:
         return
-    theirs, ours = _numbers(component, actual), _numbers(component, supported)
-    if theirs > ours:
-        remedy = _UPGRADE
-    elif theirs[0] < ours[0] - 1:
-        remedy = _BRING_UP.format(f"{theirs[0] + 1}.x")
-    else:
+    theirs = _numbers(component, actual)
+    reading = reading_of(theirs, _numbers(component, supported))
+    if reading is Reading.READ:
         return
+    remedy = _UPGRADE if reading is Reading.NEWER else _BRING_UP.format(f"{theirs[0] + 1}.x")
     raise VersionMismatchError(expected_version=supported, actual_version=actual, component=component, remedy=remedy)
 
 

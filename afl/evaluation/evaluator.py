@@ -12,10 +12,10 @@ from functools import partial
 from typing import Any, TypeVar
 
 from afl.compiled.program import CompiledProgram, Node
+from afl.core.clock import Clock, SystemClock
 from afl.core.ids import workflow_of
 from afl.core.text.exception_text import exception_class, exception_text
 from afl.engine import limits
-from afl.engine.clock import Clock, SystemClock
 from afl.engine.errors import (
     NO_FORM,
     IterationLimitReached,
@@ -341,7 +341,7 @@ class Evaluator:
         def apply(stored: Execution) -> bool:
             if stored.is_ended:
                 return False
-            stored.abort(type(given_up).__name__, str(given_up))
+            stored.abort(exception_class(given_up), exception_text(given_up))
             failure[:] = [stored.failure() or given_up]
             return True
 

@@ -6,7 +6,7 @@ import threading
 from collections import OrderedDict
 from typing import Final
 
-from afl.engine.clock import SystemClock
+from afl.core.clock import SystemClock
 from afl.engine.execution.commit_rows import add_rows
 from afl.engine.execution.execution import Execution
 from afl.engine.execution.machine import STATE_MACHINES

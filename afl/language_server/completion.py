@@ -8,12 +8,12 @@ from lsprotocol import types as lsp
 
 from afl import ast
 from afl.compiled.program import Kind
+from afl.core.types import BUILTIN_TYPES
 from afl.language_server.analysis import Analysis, attributes, inputs, steps_above
 from afl.language_server.cursor import Cursor, Wanted
 from afl.language_server.hovers import declaration_text, declared
 from afl.validation.scopes import Scope, Step
 from afl.validation.signatures import Part, Signature, Slot
-from afl.validation.value_types import BUILTINS
 from afl.validation.yields import yield_targets
 
 _KINDS: dict[Kind, lsp.CompletionItemKind] = {
@@ -71,7 +71,7 @@ class Completer:
 
     def _types(self, cursor: Cursor, place: tuple[int, int]) -> Iterator[lsp.CompletionItem]:
         if not cursor.path:
-            for name in sorted(BUILTINS):
+            for name in sorted(BUILTIN_TYPES):
                 yield lsp.CompletionItem(label=name, kind=lsp.CompletionItemKind.TypeParameter)
         yield from self._callees(cursor, place)
 

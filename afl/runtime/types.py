@@ -1,11 +1,9 @@
 """Identifiers, values and attributes: the words every other part of the runtime is written in."""
 
+from afl.core.versions import RUNTIME_VERSION, STEP_SCHEMA_VERSION, WORKFLOW_VERSION
 from afl.engine.types import (
     ANY_TYPE,
-    RUNTIME_VERSION,
-    STEP_SCHEMA_VERSION,
     SYSTEM_STATEMENTS,
-    WORKFLOW_VERSION,
     AttributeValue,
     BlockId,
     EventId,

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Final
 
+from afl.core.errors import AFLError
 from afl.core.values import ValueRefused, plain_values
 from afl.scripts.errors import TIMEOUT, ScriptFailed
 from afl.scripts.limits import ScriptLimits
@@ -20,8 +21,8 @@ PYTHON: Final = "python"
 DEFAULT_TIMEOUT_S: Final = 30.0
 
 
-class ScriptError(Exception):
-    """A script that gave no result. `original` is the sandbox's error."""
+class ScriptError(AFLError):
+    """A script that gave no result. `original` is what the sandbox said."""
 
     def __init__(self, message: str, original: Exception | None = None) -> None:
         super().__init__(message)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from afl.core import limits
+
 MEBIBYTE = 1024 * 1024
 
 
@@ -12,20 +14,19 @@ class ScriptLimits:
     """Bounds of one run; reaching one ends the script, never the engine."""
 
     #: From the hand-over of the parameters to the result, a second try included.
-    wall_s: float = 30.0
-    #: Processor time. Lower than the wall clock's limit: endless loops end early, and a busy machine does not fail a
-    #: script.
-    cpu_s: int = 10
-    #: Address space of the script's process, including the interpreter's own 40 MiB.
-    memory_bytes: int = 256 * MEBIBYTE
-    #: Length of the script's text.
+    wall_s: float = float(limits.SCRIPT_WALL_S)
+    #: Processor time. Less than the wall clock's: endless loops end early, and a busy machine costs a script nothing.
+    cpu_s: int = limits.SCRIPT_CPU_S
+    #: Address space of the script's process, the interpreter's own 40 MiB included.
+    memory_bytes: int = limits.SCRIPT_MEMORY_MIB * MEBIBYTE
+    #: The script's text.
     code_bytes: int = MEBIBYTE
-    #: Size of the result as JSON in UTF-8.
-    output_bytes: int = 4 * MEBIBYTE
-    #: Printed text that is kept; the rest is dropped, and a note says so.
-    printed_bytes: int = 64 * 1024
-    #: Memory of one worker's processes that wait for another run of their text and workflow.
-    idle_bytes: int = 128 * MEBIBYTE
+    #: The result as JSON in UTF-8.
+    output_bytes: int = limits.SCRIPT_OUTPUT_BYTES
+    #: What `print` keeps; the rest is dropped and said to be.
+    printed_bytes: int = limits.SCRIPT_PRINTED_BYTES
+    #: What the processes of one worker hold that wait for their text and workflow to come again.
+    idle_bytes: int = limits.SCRIPT_IDLE_MIB * MEBIBYTE
 
     def __post_init__(self) -> None:
         for name in ("wall_s", "cpu_s", "memory_bytes", "code_bytes", "output_bytes", "printed_bytes", "idle_bytes"):

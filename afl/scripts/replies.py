@@ -12,14 +12,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from afl.core.text.exception_text import MAX_CLASS_CHARS
+from afl.core.limits import LONG_MAX, LONG_MIN, MAX_CLASS_CHARS
 from afl.scripts.errors import SCRIPT_ERROR, ScriptFailed
 from afl.scripts.limits import ScriptLimits
 from afl.scripts.outcomes import CUT, FAILED, MAX_TEXT_CHARS, SUCCEEDED
 
-_LONG_MIN: Final = -(2**63)
-_LONG_MAX: Final = 2**63 - 1
-#: The number of digits of the largest integers. A text without a run of so many digits holds no integer beyond 64 bits.
+#: As many digits as the largest integers have. What has none so long holds no integer beyond 64 bits.
 _MANY_DIGITS: Final = re.compile(rb"[0-9]{19}")
 _MOST_LINES: Final = 10**7
 
@@ -102,7 +100,7 @@ def _check_integers(result: Mapping[str, object], printed: str) -> None:
             pending += [(f"{place}[{_cut_characters(name)!r}]", inner) for name, inner in value.items()]
         elif isinstance(value, list):
             pending += [(f"{place}[{index}]", inner) for index, inner in enumerate(value)]
-        elif type(value) is int and not _LONG_MIN <= value <= _LONG_MAX:
+        elif type(value) is int and not LONG_MIN <= value <= LONG_MAX:
             text = f"{place} is the integer {str(value)[:40]}, which takes more than 64 bits"
             raise ScriptFailed("ValueError", text, printed=printed)
 

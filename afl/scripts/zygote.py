@@ -18,6 +18,7 @@ import sys
 import time
 from typing import Final, NoReturn
 
+from afl.core.text.exception_text import exception_line
 from afl.scripts.frames import FramesEnded, encode_frame, read_frame, write_all
 from afl.scripts.interpreter import ScriptInterpreter, load_modules, serve_scripts
 from afl.scripts.limits import ScriptLimits
@@ -177,7 +178,7 @@ def main() -> None:
         limits, interpreter = _get_ready()
         measured: dict[str, object] = {**_measure(limits)}
     except Exception as error:  # noqa: BLE001 - there is no one else to tell
-        write_all(0, encode_frame(json.dumps({"failed": f"{type(error).__name__}: {error}"}).encode()))
+        write_all(0, encode_frame(json.dumps({"failed": exception_line(error)}).encode()))
         os._exit(1)
     zygote = Zygote(limits, interpreter)
     write_all(0, encode_frame(json.dumps(measured).encode()))

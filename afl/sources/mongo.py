@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from afl.config import MongoDBConfig
+from afl.core.text.exception_text import exception_text
 from afl.core.text.masking import NOT_WELL_FORMED, is_well_formed, shown_url
 from afl.errors import AFLError
 
@@ -99,7 +100,7 @@ class MongoSources:
         try:
             return question()
         except PyMongoError as error:
-            reason = str(error).partition(", Timeout:")[0]
+            reason = exception_text(error).partition(", Timeout:")[0]
             raise MongoDBUnavailable(
                 self._config.masked(f"MongoDB at {shown_url(self._config.url)}: {reason}")
             ) from error
@@ -114,6 +115,6 @@ def _client(config: MongoDBConfig) -> MongoClient[dict[str, Any]]:
     try:
         return MongoClient(config.connection_string(), serverSelectionTimeoutMS=SERVER_TIMEOUT_MS, appname="afl")
     except (PyMongoError, ValueError, TypeError) as error:
-        # Raised without its cause: a parser's message about an unescaped url quotes pieces of the password.
-        reason = config.masked(str(error)) if is_well_formed(config.url) else NOT_WELL_FORMED
+        # Without its cause: what a parser says of a url that is not escaped quotes pieces of the password.
+        reason = config.masked(exception_text(error)) if is_well_formed(config.url) else NOT_WELL_FORMED
         raise MongoDBUnavailable(f"the MongoDB url {shown_url(config.url)}: {reason}") from None

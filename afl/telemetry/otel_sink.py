@@ -28,7 +28,8 @@ from opentelemetry.sdk.trace.id_generator import IdGenerator, RandomIdGenerator
 from opentelemetry.trace import Link, NonRecordingSpan, SpanContext, SpanKind, Status, StatusCode, TraceFlags
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from afl.engine.types import RUNTIME_VERSION, ObjectType
+from afl.core.versions import RUNTIME_VERSION
+from afl.engine.types import ObjectType
 from afl.telemetry.telemetry import TelemetryEvent, TelemetrySink
 
 #: The instrumentation's name in spans and metrics.

@@ -9,10 +9,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
+from afl.core.clock import Clock, SystemClock
 from afl.core.ids import workflow_of
 from afl.core.process.crashes import Crash
 from afl.core.text.exception_text import class_name, exception_class, exception_line, exception_text
-from afl.engine.clock import Clock, SystemClock
 from afl.engine.errors import StepFailure
 from afl.stores.public.step import StepDefinition
 

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from afl import ast
+from afl.core.limits import LONG_MAX
+from afl.core.types import NUMBER_TYPES
 from afl.syntax.operator_chains import links_of, right_of
 from afl.validation.bare_steps import BareSteps
 from afl.validation.findings import Findings, listed
@@ -18,15 +20,12 @@ from afl.validation.value_types import (
     BOOLEAN,
     BY_LITERAL_KIND,
     MAP,
-    NUMBERS,
     STRING,
     ValueType,
     arithmetic_result,
     inexact_integer,
     mismatch,
 )
-
-MAX_LONG = 2**63 - 1
 
 
 class ExpressionChecker:
@@ -82,7 +81,7 @@ class ExpressionChecker:
             self._report("INT_INEXACT", inexact.location, name=name)
 
     def _literal(self, node: ast.Literal, _scope: Scope) -> ValueType:
-        if node.kind == "integer" and isinstance(node.value, int) and node.value > MAX_LONG:
+        if node.kind == "integer" and isinstance(node.value, int) and node.value > LONG_MAX:
             self._report("INT_BEYOND_LONG", node.location)
         return BY_LITERAL_KIND[node.kind]
 
@@ -112,7 +111,7 @@ class ExpressionChecker:
         if left is None or right is None:
             return
         for operand, found in ((node.left, left), (node.right, right)):
-            if found.name not in NUMBERS:
+            if found.name not in NUMBER_TYPES:
                 rule = {"String": "TYPE_ARITHMETIC_STRING", "Boolean": "TYPE_ARITHMETIC_BOOLEAN"}.get(
                     found.name, "TYPE_ARITHMETIC_SCHEMA"
                 )
@@ -134,7 +133,7 @@ class ExpressionChecker:
 
     def _check_containment(self, node: ast.BinaryExpr, left: ValueType | None, right: ValueType | None) -> None:
         container, found = (node.left, left) if node.operator == "contains" else (node.right, right)
-        if found is not None and (found == BOOLEAN or found.name in NUMBERS):
+        if found is not None and (found == BOOLEAN or found.name in NUMBER_TYPES):
             self._report("TYPE_CONTAINMENT_OPERAND", container.location, operator=node.operator, found=found)
 
     def _check_string_match(self, node: ast.BinaryExpr, left: ValueType | None, right: ValueType | None) -> None:
@@ -150,10 +149,10 @@ class ExpressionChecker:
     def _negation(self, node: ast.UnaryExpr, scope: Scope) -> ValueType | None:
         operand = node.operand
         # The smallest Long is written as the negation of a number that is itself one too large.
-        if isinstance(operand, ast.Literal) and operand.kind == "integer" and operand.value == MAX_LONG + 1:
+        if isinstance(operand, ast.Literal) and operand.kind == "integer" and operand.value == LONG_MAX + 1:
             return BY_LITERAL_KIND["integer"]
         found = self._value(operand, scope)
-        if found is None or found.name in NUMBERS:
+        if found is None or found.name in NUMBER_TYPES:
             return found
         rule = {"String": "TYPE_NEGATE_STRING", "Boolean": "TYPE_NEGATE_BOOLEAN"}.get(found.name, "TYPE_NEGATE_SCHEMA")
         self._report(rule, node.location, found=found)

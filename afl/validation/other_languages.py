@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-_TYPES: Final = {
+#: What other languages call the types that are built in.
+TYPE_WORDS: Final = {
     "String": "string str text char varchar",
     "Int": "int integer i32 int32 short byte",
     "Long": "long i64 int64 bigint",
@@ -24,7 +25,7 @@ _CARRIED: Final = {
     **dict.fromkeys(["optional", "option", "maybe", "nullable"], "a parameter that may be left out has a default"),
     **dict.fromkeys(["void", "unit", "none", "null"], "a facet without results has no => at all"),
 }
-_TYPE_OF: Final = {word: name for name, words in _TYPES.items() for word in words.split()}
+_TYPE_OF: Final = {word: name for name, words in TYPE_WORDS.items() for word in words.split()}
 
 _VALUES: Final = {
     "True": "true",

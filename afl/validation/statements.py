@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 
 from afl import ast
+from afl.core.types import SCALAR_TYPES
 from afl.validation.calls import CallChecker
 from afl.validation.expressions import ExpressionChecker
 from afl.validation.findings import Findings, name_place
@@ -12,7 +13,7 @@ from afl.validation.scopes import Scope, Step, Variable
 from afl.validation.scripts import check_script
 from afl.validation.signatures import Signature, mixin_extras
 from afl.validation.symbols import Symbols
-from afl.validation.value_types import SCALARS, STRING
+from afl.validation.value_types import STRING
 from afl.validation.yields import YieldChecker
 
 #: Called with every block and `when`, and the scope that its statements or conditions see.
@@ -85,7 +86,7 @@ class StatementChecker:
         place = clause.location
         if source is None:
             return Variable(clause.variable, None, place)
-        if source.name in SCALARS or source.name == "step":
+        if source.name in SCALAR_TYPES or source.name == "step":
             self._report("FOREACH_NOT_ITERABLE", clause.iterable.location, found=source)
             return Variable(clause.variable, None, place)
         # A foreach over a map, or over a schema's value, goes over its keys.

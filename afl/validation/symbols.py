@@ -6,12 +6,14 @@ from collections.abc import Iterator, Sequence
 
 from afl import ast
 from afl.compiled.program import CALLABLE, SCHEMAS, Kind, Names
+from afl.core.limits import MAX_TOPIC_NAME_CHARS
+from afl.core.types import BUILTIN_TYPES
 from afl.diagnostics import display_name
 from afl.validation.findings import Findings, listed, name_place, target_place
 from afl.validation.other_languages import type_hint
 from afl.validation.scripts import check_script
 from afl.validation.signatures import BROKEN, UNKNOWN, Answer, Mixin, Part, Signature, Slot, mixin_extras
-from afl.validation.value_types import BUILTINS, BY_NAME, INT, ValueType
+from afl.validation.value_types import BY_NAME, INT, ValueType
 
 _KINDS: dict[type, Kind] = {
     ast.FacetDecl: Kind.FACET,
@@ -21,7 +23,7 @@ _KINDS: dict[type, Kind] = {
 }
 
 #: Kafka's limit for the name of a topic, less the default prefix `afl.events.` in front of the facet's name.
-MAX_EVENT_NAME_LENGTH = 249 - len("afl.events.")
+MAX_EVENT_NAME_LENGTH = MAX_TOPIC_NAME_CHARS - len("afl.events.")
 
 _TOP_LEVEL = Part("", ())
 
@@ -38,7 +40,7 @@ _WELL_KNOWN = {
 }
 
 
-_BUILTIN_SLOTS = {name: Slot(BY_NAME.get(name)) for name in BUILTINS}
+_BUILTIN_SLOTS = {name: Slot(BY_NAME.get(name)) for name in BUILTIN_TYPES}
 
 
 class Symbols:

@@ -5,12 +5,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from afl import ast
+from afl.core.types import NUMBER_TYPES, SCALAR_TYPES
 from afl.core.values import Refused, check_double
 
 ARITHMETIC = frozenset({"+", "-", "*", "/", "%"})
-NUMBERS = frozenset({"Int", "Long", "Double"})
-SCALARS = NUMBERS | {"String", "Boolean"}
-BUILTINS = SCALARS | {"Json"}
 
 
 class ValueType(NamedTuple):
@@ -38,20 +36,17 @@ class ValueType(NamedTuple):
         return self.schema or {"Map": "map", "Null": "null"}.get(self.name, self.name)
 
 
-STRING = ValueType("String")
-INT = ValueType("Int")
-LONG = ValueType("Long")
-DOUBLE = ValueType("Double")
-BOOLEAN = ValueType("Boolean")
+BY_NAME = {name: ValueType(name) for name in SCALAR_TYPES}
+STRING, BOOLEAN = BY_NAME["String"], BY_NAME["Boolean"]
+INT, LONG, DOUBLE = BY_NAME["Int"], BY_NAME["Long"], BY_NAME["Double"]
 NULL = ValueType("Null")
 MAP = ValueType("Map")
-BY_NAME = {"String": STRING, "Int": INT, "Long": LONG, "Double": DOUBLE, "Boolean": BOOLEAN}
 BY_LITERAL_KIND = {"string": STRING, "integer": INT, "double": DOUBLE, "boolean": BOOLEAN, "null": NULL}
 
 
 def arithmetic_result(operator: str, left: ValueType | None, right: ValueType | None) -> ValueType | None:
-    """Return the type of `left operator right` for numbers; None when one side is not known to be a number."""
-    if left is None or right is None or left.name not in NUMBERS or right.name not in NUMBERS:
+    """Return the type of `left operator right` for numbers; None as soon as one side is not known to be one."""
+    if left is None or right is None or left.name not in NUMBER_TYPES or right.name not in NUMBER_TYPES:
         return None
     if operator == "/" or "Double" in (left.name, right.name):
         return DOUBLE
@@ -72,7 +67,7 @@ def mismatch(declared: ValueType | None, value: ast.Expression) -> tuple[ast.Exp
         if isinstance(value, ast.ArrayLiteral):
             return next((wrong for item in value.elements if (wrong := mismatch(declared.element, item))), None)
         return value, found, declared
-    if found.name == declared.name or (found is INT and declared.name in NUMBERS):
+    if found.name == declared.name or (found is INT and declared.name in NUMBER_TYPES):
         return None
     return value, found, declared
 
@@ -101,7 +96,7 @@ def _constant_type(value: ast.Expression) -> ValueType | None:
         return BY_LITERAL_KIND[value.kind]
     if isinstance(value, ast.UnaryExpr) and value.operator == "-":
         inner = _constant_type(value.operand)
-        return inner if inner is not None and inner.name in NUMBERS else None
+        return inner if inner is not None and inner.name in NUMBER_TYPES else None
     if isinstance(value, ast.ArrayLiteral):
         return ValueType("Array")
     return MAP if isinstance(value, ast.MapLiteral) else None

@@ -6,9 +6,8 @@ seconds, so an unchanged lease has no living owner, whatever time it says.
 
 from __future__ import annotations
 
-from afl.core.clock import CLOCK_TOLERANCE_MS
+from afl.core.clock import CLOCK_TOLERANCE_MS, Clock
 from afl.engine import limits
-from afl.engine.clock import Clock
 from afl.engine.model.entities import TaskDefinition
 from afl.stores.public.persistence import EngineStore
 

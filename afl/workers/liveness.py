@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
-
+from afl.core.clock import MonotonicClock, monotonic_s
 from afl.core.text.exception_text import exception_line
 
 
 class Liveness:
     """The sign of life of one loop. The loop writes it, any thread reads it; no call waits."""
 
-    def __init__(self, monotonic_s: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, monotonic_s: MonotonicClock = monotonic_s) -> None:
         self._monotonic_s = monotonic_s
         self._at_s = monotonic_s()
         self._obstacle: str | None = None

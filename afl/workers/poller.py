@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from afl.core.clock import Clock
 from afl.core.handlers.modules import ModuleLoader
 from afl.core.handlers.retry import RetryRule
 from afl.core.handlers.routes import Route
+from afl.core.probes import Probe, no_probe
 from afl.engine import limits
-from afl.engine.clock import Clock
 from afl.evaluation.evaluator import Evaluator
 from afl.stores.public.persistence import EngineStore
 from afl.workers.handler_routes import HandlerRoutes, TakesModules
@@ -56,7 +57,7 @@ class AgentPoller(TakesModules, PollingServer):
         config: AgentPollerConfig | None = None,
         *,
         clock: Clock | None = None,
-        probe: Callable[[str], None] = lambda _step: None,
+        probe: Probe = no_probe,
     ) -> None:
         self._config = config or AgentPollerConfig()
         self._routes = HandlerRoutes(ModuleLoader())

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol
 
 from afl.compiled.program import Node
-from afl.engine.clock import Clock, SystemClock
+from afl.core.clock import Clock, SystemClock
 from afl.evaluation.evaluator import Evaluator
 from afl.stores.public.persistence import EngineStore
 from afl.workers.server_record import ServerRecord

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import logging
 import socket
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from typing import Any
 
+from afl.core.clock import Clock
 from afl.core.handlers.allowed_modules import HERE, AllowedHandlers
 from afl.core.handlers.modules import DEFAULT_ENTRYPOINT, ModuleLoader, full_uri, register_module
 from afl.core.handlers.registration import DEFAULT_TIMEOUT_MS, allowed_route
 from afl.core.handlers.retry import RetryRule
 from afl.core.handlers.routes import Route
+from afl.core.probes import Probe, no_probe
 from afl.core.text.exception_text import exception_text
 from afl.engine import limits
-from afl.engine.clock import Clock
 from afl.engine.errors import RuntimeError as EngineError
 from afl.engine.errors import StoreUnavailable
 from afl.engine.model.entities import HandlerRegistration
@@ -75,7 +76,7 @@ class RegistryRunner(PollingServer):
         config: RegistryRunnerConfig | None = None,
         *,
         clock: Clock | None = None,
-        probe: Callable[[str], None] = lambda _step: None,
+        probe: Probe = no_probe,
     ) -> None:
         self._config = config or RegistryRunnerConfig()
         self._loader = ModuleLoader()

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
+from afl.core.clock import Clock
 from afl.core.text.exception_text import exception_class, exception_text, exception_traceback
-from afl.engine.clock import Clock
 from afl.engine.model.entities import HandledCount, ServerDefinition, ServerState
 from afl.engine.model.store_identity import IdentifiedStore
 from afl.stores.public.persistence import TaskStore

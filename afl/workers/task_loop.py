@@ -18,10 +18,9 @@ from functools import partial
 from typing import Final
 
 from afl.compiled.program import Node
-from afl.core.clock import has_waited
+from afl.core.clock import Clock, SystemClock, has_waited
 from afl.core.text.exception_text import exception_line, exception_text, exception_traceback
 from afl.engine import limits
-from afl.engine.clock import Clock, SystemClock
 from afl.engine.errors import ForeignStore, ProgramMismatch, StepFailure, StoreCorrupt, VersionMismatchError
 from afl.engine.model.entities import TaskDefinition
 from afl.evaluation.evaluator import Evaluator

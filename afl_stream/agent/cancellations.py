@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict
-from collections.abc import Callable
 from threading import Lock
 from typing import Final
 
-from afl.core.clock import epoch_ms
+from afl.core.clock import WallClock, epoch_ms
 from afl_stream.transport import (
     Consumer,
     OffsetOutOfRange,
@@ -51,7 +50,7 @@ class Cancellations:
     workflow were cancelled: its answers then come late, which does no harm.
     """
 
-    def __init__(self, transport: Transport, codec: Codec, topic: str, *, now_ms: Callable[[], int] = epoch_ms) -> None:
+    def __init__(self, transport: Transport, codec: Codec, topic: str, *, now_ms: WallClock = epoch_ms) -> None:
         self._transport = transport
         self._now_ms = now_ms
         self._codec = codec

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 from urllib.parse import quote
 
-from afl.core.clock import epoch_ms
+from afl.core.clock import WallClock, epoch_ms
 from afl.core.declared_returns import DeclaredReturns
 from afl.core.process.stopping import PROCESS_STOP
 from afl_stream.agent.work import Outgoing
@@ -39,7 +39,7 @@ _LOOK_INTERVAL_S: Final = 30.0
 class AgentRecords:
     """Decodes events and encodes what is sent about them, for one deployment and one agent. Threads may share it."""
 
-    def __init__(self, topology: Topology, codec: Codec, agent: str, *, now_ms: Callable[[], int] = epoch_ms) -> None:
+    def __init__(self, topology: Topology, codec: Codec, agent: str, *, now_ms: WallClock = epoch_ms) -> None:
         self.control_topic = topology.control()
         self._topology = topology
         self._codec = codec

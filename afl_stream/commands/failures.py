@@ -4,23 +4,18 @@ from __future__ import annotations
 
 import logging
 
-from afl.compiled.program import AmbiguousName, ProgramError, UnknownName
-from afl.core.handlers.modules import HandlerModuleError
 from afl.core.handlers.stuck_handlers import HandlersStuck
 from afl.core.text.exception_text import exception_class, exception_line, exception_text, exception_traceback
 from afl.core.text.printable import printable_lines
 from afl.engine.errors import (
     ForeignStore,
-    InputError,
     StepNotFoundError,
     StoreCorrupt,
     StoreUnavailable,
-    UnknownFacet,
     UnknownWorkflow,
     VersionMismatchError,
 )
-from afl.engine.errors import ReferenceError as UnresolvedReference
-from afl.errors import AFLError, CompileError, SourceUnreadable
+from afl.errors import AFLError, CompileError
 from afl.scripts.errors import ScriptsNotIsolated, ScriptWorkerUnavailable
 from afl_stream.agent.lost_offsets import OffsetsLost
 from afl_stream.agent.registry_agent import RegistryUnavailable
@@ -32,7 +27,6 @@ from afl_stream.errors import (
     PartitionsDiffer,
     SchemaUnavailable,
     SchemaUnknown,
-    StreamError,
     TooFewBrokers,
     TooFewPartitions,
     TopicMissing,
@@ -63,12 +57,7 @@ _CODES: tuple[tuple[type[BaseException] | tuple[type[BaseException], ...], ExitC
     ((StoreCorrupt, StoreUnavailable, ForeignStore, VersionMismatchError), ExitCode.UNAVAILABLE),
     ((RecordsLost, OffsetsLost), ExitCode.UNAVAILABLE),
     (WrongStore, ExitCode.UNAVAILABLE),
-    # Wrong as it was given.
-    ((CommandRefused, InputError, CompileError, SourceUnreadable), ExitCode.BAD_INPUT),
-    ((UnknownName, AmbiguousName, ProgramError, UnknownFacet, UnresolvedReference), ExitCode.BAD_INPUT),
-    # The other errors of ours: handler modules, settings, ids and values.
-    (HandlerModuleError, ExitCode.BAD_INPUT),
-    (StreamError, ExitCode.BAD_INPUT),
+    # Wrong as it was given, as the rest of ours is: programs, handler modules, settings, ids and values.
     (AFLError, ExitCode.BAD_INPUT),
     (KeyboardInterrupt, ExitCode.INTERRUPTED),
     (BrokenPipeError, ExitCode.INTERRUPTED),

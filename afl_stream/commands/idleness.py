@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
+from afl.core.clock import MonotonicClock, monotonic_s
 from afl_stream.settings.config import StreamConfig
 from afl_stream.transport import TransportError
 
@@ -32,7 +32,7 @@ class NoPartitions(TransportError):
 class Idleness:
     """Watches the reads of one service, and says when it is idle. Joining the groups comes first."""
 
-    def __init__(self, config: StreamConfig, *, clock_s: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, config: StreamConfig, *, clock_s: MonotonicClock = monotonic_s) -> None:
         self._clock_s = clock_s
         self._is_kafka = config.is_kafka
         self._quiet_s = _QUIET_S if config.is_kafka else 0.0

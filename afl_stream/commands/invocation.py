@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
+from afl.core.errors import AFLError
 from afl.core.process.private_files import make_private_folder
 from afl.core.strictness import Strictness
 from afl.core.text.log_lines import LogLineFormatter
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 _LEVELS = (logging.WARNING, logging.INFO, logging.DEBUG)
 
 
-class NothingThere(Exception):
+class NothingThere(AFLError):
     """A file of the deployment that a command needs does not exist yet."""
 
     def __init__(self, path: Path, what: str, remedy: str, reason: str = "") -> None:

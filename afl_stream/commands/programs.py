@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 
-from afl.compiled.program import CompiledProgram, ProgramError
+from afl.compiled.program import CompiledProgram
 from afl.compiler import compile_files
 from afl.core.strictness import Strictness
 from afl.diagnostics import Diagnostic, error_count, render
@@ -62,7 +62,7 @@ def program_of(store: EngineStore, row: WorkflowRow) -> CompiledProgram | None:
     """Return a run's program; None when it is missing or unreadable: most can be shown without it."""
     try:
         return stored_program(store, row.program)
-    except (ProgramError, AFLError):
+    except AFLError:
         return None
 
 
@@ -70,7 +70,7 @@ def stored_plan(program: CompiledProgram | None, row: WorkflowRow) -> WorkflowPl
     """Return the plan of a run's program; None when there is none, or it cannot be planned."""
     try:
         return None if program is None else plan_workflow(program, row.name)
-    except (ProgramError, AFLError):
+    except AFLError:
         return None
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from afl.core.errors import AFLError
 from afl.core.text.near_names import near_names
 
 
-class CommandRefused(Exception):
+class CommandRefused(AFLError):
     """A command cannot be carried out as it was given. `is_rendered`: the text has its own headings."""
 
     def __init__(self, text: str, *, is_rendered: bool = False) -> None:
@@ -25,8 +26,8 @@ def refuse_unused_facets(facets: Sequence[str], registered: Sequence[str]) -> No
             raise CommandRefused(f"--facet {facet}: the handlers given are not for it; {hint}")
 
 
-class NotFound(Exception):
-    """The object of a command does not exist."""
+class NotFound(AFLError):
+    """What a command is about does not exist."""
 
     def __init__(self, what: str, name: str, hint: str = "", near: Sequence[str] = ()) -> None:
         meant = f"; did you mean {' or '.join(near)}?" if near else ""

@@ -8,11 +8,11 @@ from contextlib import ExitStack, nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
 
+from afl.core.clock import SystemClock
 from afl.core.process.private_files import protect
 from afl.core.process.signals import draining
 from afl.core.process.standard_streams import takes_utf
 from afl.core.process.stopping import StopFlag
-from afl.engine.clock import SystemClock
 from afl.engine.model.entities import HandledCount
 from afl.engine.operations.unanswered import all_waiting_steps
 from afl.stores.public.persistence import EngineStore

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice
 
-from afl.engine.clock import SystemClock
+from afl.core.clock import SystemClock
 from afl.engine.model.store import ENDED_STATUSES, OutboxRecord, WorkflowRow
 from afl.stores.maintenance.check import Inspection, RecordRules
 from afl.stores.maintenance.purge import Purge

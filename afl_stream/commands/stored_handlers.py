@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from afl.core.clock import Clock, SystemClock
 from afl.core.handlers.calling import Handler
 from afl.core.handlers.modules import DEFAULT_ENTRYPOINT, HandlerModuleError, checksum_of, full_uri, module_of
 from afl.core.handlers.registration import DEFAULT_TIMEOUT_MS, HandlerRegistration
-from afl.engine.clock import Clock, SystemClock
 from afl.engine.errors import StoreUnavailable
 from afl.engine.model.entities import HandlerRegistration as StoredRegistration
 from afl.stores.public.persistence import EngineStore

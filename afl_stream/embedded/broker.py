@@ -8,8 +8,8 @@ from pathlib import Path
 from threading import RLock
 from typing import Protocol
 
-from afl.core.clock import epoch_ms
-from afl_stream.embedded.faults import Probe, no_probe
+from afl.core.clock import WallClock, epoch_ms
+from afl.core.probes import Probe, no_probe
 from afl_stream.embedded.file import LogFile
 from afl_stream.embedded.group import Group, Member
 from afl_stream.embedded.log import PartitionLog, Topic
@@ -69,7 +69,7 @@ class EmbeddedBroker:
         path: Path | None = None,
         *,
         probe: Probe = no_probe,
-        now_ms: Callable[[], int] = epoch_ms,
+        now_ms: WallClock = epoch_ms,
     ) -> None:
         """Open the log; a file that does not exist is created. Raises FileInUse, FileUnusable."""
         self.probe = probe

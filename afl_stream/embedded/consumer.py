@@ -6,8 +6,9 @@ import time
 from collections.abc import Mapping, Sequence
 from threading import Condition
 
+from afl.core.probes import Probe
 from afl_stream.embedded.broker import EmbeddedBroker
-from afl_stream.embedded.faults import Probe, Swallowed
+from afl_stream.embedded.faults import Swallowed
 from afl_stream.embedded.group import Member
 from afl_stream.embedded.log import PartitionLog
 from afl_stream.embedded.missing import MissingTopics

@@ -2,14 +2,10 @@
 
 import sys
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass
 from threading import Lock
 
 from afl.core.process.crashes import Crash
-
-#: Called with the name of the next step. Its exception goes to the caller of that step.
-Probe = Callable[[str], None]
 
 #: Every point of the embedded transport, in the order of a record's life.
 FAULT_POINTS = (
@@ -26,10 +22,6 @@ FAULT_POINTS = (
     "rebalance.before_assign",
     "close.before_leave",
 )
-
-
-def no_probe(point: str) -> None:
-    """Do nothing: the default probe."""
 
 
 class Swallowed(Exception):

@@ -13,6 +13,7 @@ from threading import Lock
 
 from afl.core.process.file_holders import holders_text
 from afl.core.process.private_files import PRIVATE_FILE, make_private_file, tighten_file
+from afl.core.text.exception_text import exception_text
 from afl_stream.transport import (
     BrokerUnavailable,
     CommittedOffset,
@@ -247,10 +248,10 @@ class LogFile:
             yield
         except sqlite3.OperationalError as error:
             if error.sqlite_errorcode & 0xFF in _PASSING:
-                raise BrokerUnavailable(f"{self.path}: {error}{self._lockers(error)}") from error
-            raise FileUnusable(self.path, str(error)) from error
+                raise BrokerUnavailable(f"{self.path}: {exception_text(error)}{self._lockers(error)}") from error
+            raise FileUnusable(self.path, exception_text(error)) from error
         except (sqlite3.Error, UnicodeDecodeError, TypeError, struct.error) as error:
-            raise FileUnusable(self.path, str(error)) from error
+            raise FileUnusable(self.path, exception_text(error)) from error
 
     def _lockers(self, error: sqlite3.Error) -> str:
         if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from threading import Lock, RLock
 from typing import Protocol
 
-from afl_stream.embedded.faults import Probe
+from afl.core.probes import Probe
 from afl_stream.embedded.file import LogFile, Row, pack_headers
 from afl_stream.embedded.log import PartitionLog, Topic
 from afl_stream.transport import (

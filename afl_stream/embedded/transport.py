@@ -7,10 +7,11 @@ from pathlib import Path
 from threading import Condition
 from weakref import WeakSet
 
+from afl.core.probes import Probe
 from afl.core.process.crashes import Crash
 from afl_stream.embedded.broker import EmbeddedBroker, TopicRefused, UnknownPartition
 from afl_stream.embedded.consumer import EmbeddedConsumer
-from afl_stream.embedded.faults import FAULT_POINTS, Faults, Probe, Swallowed
+from afl_stream.embedded.faults import FAULT_POINTS, Faults, Swallowed
 from afl_stream.embedded.file import FileInUse, FileUnusable
 from afl_stream.embedded.group import AssignorMismatch
 from afl_stream.embedded.log import Topic

@@ -6,12 +6,13 @@ import logging
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 
+from afl.core.probes import Probe
 from afl.engine.errors import NO_FORM
 from afl.engine.model.store import Batch
 from afl_stream.errors import NotStorable
 from afl_stream.evaluator.context import EvaluatorContext
 from afl_stream.evaluator.offsets import StoredOffsets
-from afl_stream.evaluator.outbox import OutboxPublisher, Probe
+from afl_stream.evaluator.outbox import OutboxPublisher
 from afl_stream.evaluator.outcomes import Outcome
 from afl_stream.evaluator.script_turns import ScriptTurns
 from afl_stream.evaluator.unit_of_work import UnitOfWork

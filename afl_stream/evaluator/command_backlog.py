@@ -7,10 +7,10 @@ topic, and must take effect before the workflow continues; otherwise it might co
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
+from afl.core.clock import MonotonicClock, monotonic_s
 from afl_stream.transport import TopicPartition
 
 _log = logging.getLogger(__name__)
@@ -22,7 +22,7 @@ LONGEST_WAIT_S: Final = 5.0
 class CommandBacklog:
     """The commands to read first. Belongs to the loop's thread."""
 
-    def __init__(self, topic: str, monotonic_s: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, topic: str, monotonic_s: MonotonicClock = monotonic_s) -> None:
         self._topic = topic
         self._monotonic_s = monotonic_s
         self._ends: dict[TopicPartition, int] = {}

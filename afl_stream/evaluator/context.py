@@ -6,8 +6,8 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from afl.core.clock import Clock
 from afl.core.text.warning_limits import LimitedLog
-from afl.engine.clock import Clock
 from afl.engine.execution.scripts import ScriptRunner
 from afl.engine.workflow_cache import WorkflowCache
 from afl.stores.public.persistence import EngineStore

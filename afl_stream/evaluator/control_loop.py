@@ -7,6 +7,7 @@ import time
 from collections import deque
 from collections.abc import Collection
 
+from afl.core.probes import Probe, no_probe
 from afl.engine.errors import PositionLost, WorkflowConflict
 from afl_stream.errors import NewerFormat, NotEvaluable, NotStorable, SchemaGone, SchemaUnavailable
 from afl_stream.evaluator.batch_commits import BatchCommits
@@ -16,7 +17,7 @@ from afl_stream.evaluator.context import EvaluatorContext
 from afl_stream.evaluator.control_stats import ControlStats as ControlStats
 from afl_stream.evaluator.offsets import StoredOffsets
 from afl_stream.evaluator.operator_commands import BatchOfItsOwn
-from afl_stream.evaluator.outbox import OutboxPublisher, Probe, no_probe
+from afl_stream.evaluator.outbox import OutboxPublisher
 from afl_stream.evaluator.paused_partitions import PausedPartitions
 from afl_stream.evaluator.rebalance import Rebalance
 from afl_stream.evaluator.script_turns import EndedScript, ScriptTurns

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Final
 
 from afl.compiled.program import CompiledProgram, ProgramError
+from afl.core.clock import Clock, MonotonicClock, monotonic_s
+from afl.core.probes import Probe, no_probe
 from afl.core.process.stopping import PROCESS_STOP
 from afl.core.text.printable import printable
-from afl.engine.clock import Clock
 from afl.engine.errors import StoreCorrupt, VersionMismatchError
 from afl.engine.model.store_identity import new_mark, this_host
 from afl.engine.planning.programs import stored_program
 from afl.stores.public.persistence import EngineStore
 from afl_stream.errors import SchemaUnavailable, StreamError
-from afl_stream.evaluator.outbox import Probe, no_probe
 from afl_stream.programs.definitions import Definitions
 from afl_stream.topics.declared import Topology
 from afl_stream.transport import Consumer, TopicPartition, Transport
@@ -84,7 +83,7 @@ class DeploymentStore:
         clock: Clock,
         keep_announced: Callable[[], None],
         probe: Probe = no_probe,
-        monotonic_s: Callable[[], float] = time.monotonic,
+        monotonic_s: MonotonicClock = monotonic_s,
     ) -> None:
         """Prepare to claim. `keep_announced` announces schemas again that are gone from their topic."""
         self._keep_announced = keep_announced

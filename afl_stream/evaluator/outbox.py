@@ -18,6 +18,7 @@ from weakref import WeakKeyDictionary
 
 from afl.compiled.program import ProgramError
 from afl.core.declared_returns import DeclaredReturns
+from afl.core.probes import Probe, no_probe
 from afl.core.process.long_waits import WAITS
 from afl.core.text.warning_limits import LimitedLog
 from afl.engine.execution.execution import Execution
@@ -39,7 +40,7 @@ from afl_stream.transport import (
     flush_unless_stopped,
 )
 from afl_stream.wire.avro.afl_types import TypeScope
-from afl_stream.wire.bounded_texts import kept_failure
+from afl_stream.wire.bounded_texts import kept_error, kept_failure
 from afl_stream.wire.codec import Codec, EventWriter, NewEvent
 from afl_stream.wire.headers import TRACE_PARENT, EventHeaders, headers_for
 from afl_stream.wire.messages import Lifecycle
@@ -55,12 +56,6 @@ _REFUSED = (UnknownTopic, RecordTooLarge, NotAuthorized)
 _QUEUE_TIMEOUT_S = 5.0
 #: Workflows whose partition is remembered.
 _REMEMBERED_WORKFLOWS = 100_000
-
-Probe = Callable[[str], None]
-
-
-def no_probe(point: str) -> None:
-    """Do nothing: the default probe."""
 
 
 class Lanes:
@@ -191,10 +186,8 @@ class OutboxDispatch:
         try:
             self.tell(effects, milestone)
         except (ValueRefused, EventTooLarge) as refused:
-            # The workflow has ended nevertheless, and the store has its outputs.
-            self.tell(
-                effects, replace(milestone, outputs=None, error=kept_failure(type(refused).__name__, str(refused)))
-            )
+            # The workflow has ended all the same, and the store has its outputs.
+            self.tell(effects, replace(milestone, outputs=None, error=kept_error(refused)))
 
     def tell(self, effects: Batch, milestone: Lifecycle) -> None:
         """Add a milestone's record."""

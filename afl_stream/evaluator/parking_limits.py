@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
-
+from afl.core.clock import MonotonicClock, monotonic_s
 from afl.engine.model.store import ParkedStore, ParkedUsage
 from afl_stream.errors import TooManyParked
 from afl_stream.limits import MAX_PARKED_BYTES_PER_WORKFLOW
@@ -26,7 +24,7 @@ class ParkingRoom:
         self,
         store: ParkedStore,
         settings: EvaluatorSettings,
-        monotonic_s: Callable[[], float] = time.monotonic,
+        monotonic_s: MonotonicClock = monotonic_s,
     ) -> None:
         self._store = store
         self._settings = settings

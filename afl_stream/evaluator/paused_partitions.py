@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from afl.core.backoff import Backoff
+from afl.core.clock import MonotonicClock
 from afl_stream.errors import NewerFormat, SchemaGone
 from afl_stream.transport import Record, TopicPartition
 
-#: The wait before a gone schema is looked for again, and the longest one; each is twice the one before.
-FIRST_WAIT_S: Final = 1.0
-LONGEST_WAIT_S: Final = 10.0
+#: The waits before a gone schema is looked for again.
+BACKOFF: Final = Backoff(first_s=1.0, longest_s=10.0)
 
 
 @dataclass(slots=True, eq=False)
@@ -23,7 +24,7 @@ class _Pause:
 
     offset: int
     why: str
-    wait_s: float
+    failures: int
     retry_at_s: float | None
     is_tried: bool = False
 
@@ -31,7 +32,7 @@ class _Pause:
 class PausedPartitions:
     """The offsets from which on nothing is applied, and why. Belongs to the loop's thread, but for `reasons`."""
 
-    def __init__(self, monotonic_s: Callable[[], float]) -> None:
+    def __init__(self, monotonic_s: MonotonicClock) -> None:
         self._monotonic_s = monotonic_s
         self._pauses: dict[TopicPartition, _Pause] = {}
 
@@ -46,12 +47,10 @@ class PausedPartitions:
     def add(self, record: Record, error: NewerFormat | SchemaGone) -> None:
         """Note that the record cannot be applied, and no record behind it."""
         before = self._pauses.get(record.topic_partition)
-        wait_s = FIRST_WAIT_S
-        if before is not None and before.offset == record.offset:
-            wait_s = min(2 * before.wait_s, LONGEST_WAIT_S)
-        retry_at_s = self._monotonic_s() + wait_s if isinstance(error, SchemaGone) else None
+        failures = before.failures + 1 if before is not None and before.offset == record.offset else 1
+        retry_at_s = self._monotonic_s() + BACKOFF.wait_s(failures) if isinstance(error, SchemaGone) else None
         why = f"offset {record.offset}: {error}"
-        self._pauses[record.topic_partition] = _Pause(record.offset, why, wait_s, retry_at_s)
+        self._pauses[record.topic_partition] = _Pause(record.offset, why, failures, retry_at_s)
 
     def holds(self, partition: TopicPartition, offset: int) -> bool:
         """Return whether the record at this offset must not be applied now."""

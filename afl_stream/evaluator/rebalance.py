@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 
+from afl.core.probes import Probe
 from afl_stream.evaluator.command_backlog import CommandBacklog
 from afl_stream.evaluator.context import EvaluatorContext
 from afl_stream.evaluator.offsets import StoredOffsets
-from afl_stream.evaluator.outbox import OutboxPublisher, Probe, control_lane
+from afl_stream.evaluator.outbox import OutboxPublisher, control_lane
 from afl_stream.evaluator.paused_partitions import PausedPartitions
 from afl_stream.evaluator.script_turns import ScriptTurns
 from afl_stream.evaluator.sweeps import Sweeps

@@ -6,11 +6,11 @@ import logging
 from itertools import islice
 from typing import Final
 
+from afl.core.probes import Probe
 from afl.engine.errors import StoreCorrupt, VersionMismatchError
 from afl.engine.model.tombstones import PURGING, Tombstone
 from afl.stores.maintenance.purge import Purge
 from afl_stream.evaluator.context import EvaluatorContext
-from afl_stream.evaluator.outbox import Probe
 
 _log = logging.getLogger(__name__)
 

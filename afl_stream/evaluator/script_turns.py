@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from afl.core.clock import MonotonicClock, monotonic_s
+from afl.core.probes import Probe, no_probe
 from afl.engine.execution.scripts import ScriptEnding, ScriptJob, ScriptRunner, ending_of
 from afl.scripts.errors import ScriptsNotIsolated, ScriptWorkerUnavailable
-from afl_stream.evaluator.outbox import Probe, no_probe
 
 if TYPE_CHECKING:
     from afl.scripts.pool import ScriptResult
@@ -59,7 +59,7 @@ class ScriptTurns:
         workers: int,
         probe: Probe = no_probe,
         *,
-        monotonic_s: Callable[[], float] = time.monotonic,
+        monotonic_s: MonotonicClock = monotonic_s,
     ) -> None:
         """Take the runner. None: no workflow of this loop waits for a script."""
         self._runner = runner

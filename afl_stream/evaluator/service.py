@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import gc
 import logging
-import time
 from collections.abc import Callable
 from functools import partial
+from typing import Final
 
+from afl.core.backoff import Backoff, FailedAttempts
+from afl.core.clock import Clock, MonotonicClock, SystemClock, monotonic_s
+from afl.core.probes import Probe, no_probe
 from afl.core.process.stopping import Stop
 from afl.core.text.warning_limits import LimitedLog
-from afl.engine.clock import Clock, SystemClock
 from afl.engine.execution.run_bounds import RunLimits
 from afl.engine.execution.scripts import ScriptRunner
 from afl.engine.workflow_cache import WorkflowCache
@@ -25,7 +27,7 @@ from afl_stream.evaluator.context import EvaluatorContext
 from afl_stream.evaluator.control_loop import ControlLoop, ControlStats
 from afl_stream.evaluator.deployment_store import DeploymentStore
 from afl_stream.evaluator.dispatch_modes import DispatchByMode
-from afl_stream.evaluator.outbox import Lanes, OutboxDispatch, Probe, no_probe
+from afl_stream.evaluator.outbox import Lanes, OutboxDispatch
 from afl_stream.evaluator.parking_limits import ParkingRoom
 from afl_stream.evaluator.telemetry_sinks import open_telemetry
 from afl_stream.programs.definitions import Definitions
@@ -43,8 +45,8 @@ _log = logging.getLogger(__name__)
 
 #: Poll time of an idle loop. A record wakes it at once; this is how soon it notices that it should stop.
 _IDLE_POLL_S = 0.2
-#: Wait between attempts while a schema cannot be looked up: doubled each time, up to the second value.
-_BACKOFF_S = (0.1, 5.0)
+#: Waits between attempts while a schema cannot be looked up.
+_BACKOFF: Final = Backoff(first_s=0.1, longest_s=5.0)
 
 
 def open_script_pool(settings: ScriptSettings) -> ScriptPool:
@@ -91,7 +93,7 @@ class EvaluatorService:
         clock: Clock | None = None,
         telemetry: Telemetry | None = None,
         probe: Probe = no_probe,
-        monotonic_s: Callable[[], float] = time.monotonic,
+        monotonic_s: MonotonicClock = monotonic_s,
         scripts: ScriptRunner | None = None,
         new_store: bool = False,
     ) -> None:
@@ -189,7 +191,7 @@ class EvaluatorService:
         on_batch: Callable[[ControlStats], None] | None,
         on_idle: Callable[[], None] | None,
     ) -> None:
-        backoff_s = _BACKOFF_S[0]
+        failures = FailedAttempts(_BACKOFF)
         while not stop.is_set():
             try:
                 handled = self.loop.run_once(_IDLE_POLL_S)
@@ -197,14 +199,15 @@ class EvaluatorService:
             except SchemaUnavailable as error:
                 self._waiting_for = str(error)
                 self._watchdog.read(self.loop.consumer, 0, is_reading=False)
-                self._warnings.warning("waits for schemas", "waiting %.1f s: %s", backoff_s, error)
-                stop.wait(backoff_s)
-                backoff_s = min(backoff_s * 2, _BACKOFF_S[1])
+                wait_s = failures.next_wait_s()
+                self._warnings.warning("waits for schemas", "waiting %.1f s: %s", wait_s, error)
+                stop.wait(wait_s)
                 continue
             except BrokerUnavailable as error:
                 stop.wait(self._watchdog.failed(error))
                 continue
-            self._waiting_for, backoff_s = None, _BACKOFF_S[0]
+            self._waiting_for = None
+            failures.reset()
             if handled and on_batch is not None:
                 on_batch(self.loop.stats())
             elif not handled and on_idle is not None and self.loop.is_idle():

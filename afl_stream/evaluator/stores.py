@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
+from afl.core.clock import Clock
+from afl.core.probes import Probe, no_probe
 from afl.core.process.private_files import make_private_folder, protect
-from afl.engine.clock import Clock
 from afl.engine.errors import StoreUnavailable
 from afl.stores.public.persistence import EngineStore
 from afl_stream.settings.config import StreamConfig
@@ -16,7 +15,7 @@ def open_configured_store(
     *,
     create: bool = True,
     clock: Clock | None = None,
-    probe: Callable[[str], None] = lambda _step: None,
+    probe: Probe = no_probe,
 ) -> EngineStore:
     """Open the deployment's store; create it if it does not exist and `create` is true.
 
@@ -33,9 +32,7 @@ def open_configured_store(
     return SqliteStore(path, prefix=config.prefix, create=create, clock=clock, probe=probe)
 
 
-def _in_mongodb(
-    config: StreamConfig, url: str, create: bool, clock: Clock | None, probe: Callable[[str], None]
-) -> EngineStore:
+def _in_mongodb(config: StreamConfig, url: str, create: bool, clock: Clock | None, probe: Probe) -> EngineStore:
     try:
         from afl.stores.mongo.store import MongoStore
     except ImportError as error:

@@ -10,9 +10,10 @@ from collections import deque
 from collections.abc import Callable, Collection
 
 from afl.core.clock import ahead_ms, has_waited
+from afl.core.probes import Probe, no_probe
 from afl.engine.errors import StoreCorrupt, VersionMismatchError
 from afl_stream.evaluator.context import EvaluatorContext
-from afl_stream.evaluator.outbox import OutboxPublisher, Probe, no_probe
+from afl_stream.evaluator.outbox import OutboxPublisher
 from afl_stream.evaluator.parked_answers import ParkedAnswers
 from afl_stream.evaluator.retention import Retention
 from afl_stream.evaluator.unit_of_work import UnitOfWork

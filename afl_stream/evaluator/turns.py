@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from afl.engine.clock import Clock
+from afl.core.clock import Clock
 from afl.engine.errors import VersionMismatchError
 from afl.engine.execution.scripts import finish_script, offer_again
 from afl_stream.evaluator.refusals import REFUSALS

@@ -22,6 +22,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its documen
     ResourceType,
 )
 
+from afl.core.backoff import Backoff, FailedAttempts
 from afl.core.process.long_waits import WAITS
 from afl.core.process.stopping import PROCESS_STOP
 from afl_stream.kafka.admin_client import RenewedClient
@@ -43,6 +44,8 @@ from afl_stream.transport import (
 
 _log = logging.getLogger(__name__)
 
+#: How long a start waits for a broker to answer, each time it asks.
+_CONNECT_BACKOFF: Final = Backoff(first_s=0.5, longest_s=5.0)
 #: How long one request may take.
 REQUEST_TIMEOUT_S: Final = 15.0
 #: The same for a partition's bounds, which readers ask for while they work.
@@ -87,8 +90,9 @@ class KafkaAdmin:
         as soon as they are known.
         """
         deadline_s = time.monotonic() + timeout_s
-        wait_s, reported = 0.5, False
+        failures, reported = FailedAttempts(_CONNECT_BACKOFF), False
         while True:
+            wait_s = failures.next_wait_s()
             remaining_s = deadline_s - time.monotonic()
             try:
                 # A lasting error is reported below, once.
@@ -102,7 +106,6 @@ class KafkaAdmin:
                 if not reported:
                     _log.warning("%s; trying again for %.0f s", error, max(0.0, deadline_s - time.monotonic()))
                     reported = True
-                wait_s = min(wait_s * 2, 5.0)
 
     def _require_recent(self, broker_id: int) -> None:
         """Raise BrokerTooOld, before anything is done, for a broker that lacks what every part of the loop needs."""

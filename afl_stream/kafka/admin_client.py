@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from typing import Any, Final, TypeVar
 
 from confluent_kafka.admin import AdminClient
 
+from afl.core.clock import MonotonicClock, monotonic_s
 from afl_stream.kafka.errors import is_silence
 
 _log = logging.getLogger(__name__)
@@ -31,7 +31,7 @@ class RenewedClient:
     may use it.
     """
 
-    def __init__(self, make: Callable[[], AdminClient], monotonic_s: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, make: Callable[[], AdminClient], monotonic_s: MonotonicClock = monotonic_s) -> None:
         self._make = make
         self._monotonic_s = monotonic_s
         self._lock = threading.Lock()

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import logging
-import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from confluent_kafka import Consumer as Client
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import TopicPartition as KafkaPartition
 
+from afl.core.clock import MonotonicClock, monotonic_s
 from afl.core.process.long_waits import WAITS
 from afl.core.process.stopping import PROCESS_STOP
 from afl.core.text.warning_limits import LimitedLog
@@ -46,7 +46,7 @@ class GroupOffsets:
         group: str | None,
         connection: Connection,
         ids: TopicIds,
-        monotonic_s: Callable[[], float] = time.monotonic,
+        monotonic_s: MonotonicClock = monotonic_s,
     ) -> None:
         self._group = group
         self._warnings = LimitedLog(_log)

@@ -11,6 +11,7 @@ from typing import Any, Final
 from confluent_kafka import KafkaError, KafkaException, Message
 from confluent_kafka import Producer as Client
 
+from afl.core.clock import MonotonicClock, monotonic_s
 from afl_stream.kafka.errors import ClientLog, Connection, error_of, settings_error, transport_error
 from afl_stream.transport import (
     BrokerUnavailable,
@@ -53,7 +54,7 @@ class KafkaProducer:
         forget: Callable[[str], None],
         *,
         on_close: Callable[[KafkaProducer], None] = lambda _producer: None,
-        monotonic_s: Callable[[], float] = time.monotonic,
+        monotonic_s: MonotonicClock = monotonic_s,
     ) -> None:
         """Create the client.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from threading import Event as Flag
@@ -11,6 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException
 
+from afl.core.clock import MonotonicClock, monotonic_s
 from afl.core.process.stopping import PROCESS_STOP, Stop
 from afl_stream.kafka.errors import error_of
 from afl_stream.kafka.waits import result_of
@@ -50,7 +50,7 @@ class TopicIds:
     to the thread of its consumer.
     """
 
-    def __init__(self, ask: AskIds, monotonic_s: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, ask: AskIds, monotonic_s: MonotonicClock = monotonic_s) -> None:
         self._ask = ask
         self._monotonic_s = monotonic_s
         self._known: dict[str, str] = {}

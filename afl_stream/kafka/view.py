@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, Final
@@ -12,6 +11,7 @@ from confluent_kafka import Consumer as Client
 from confluent_kafka import KafkaException
 from confluent_kafka import TopicPartition as KafkaPartition
 
+from afl.core.clock import MonotonicClock, monotonic_s
 from afl_stream.kafka.errors import is_silence
 from afl_stream.kafka.topic_ids import AskIds
 from afl_stream.transport import BrokerView, TopicPartition, Watermarks
@@ -39,7 +39,7 @@ class KafkaView:
         client: Client,
         ask_bounds: AskBounds,
         ask_ids: AskIds,
-        monotonic_s: Callable[[], float] = time.monotonic,
+        monotonic_s: MonotonicClock = monotonic_s,
     ) -> None:
         self._client = client
         self._ask_bounds = ask_bounds

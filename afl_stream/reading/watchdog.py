@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
+from afl.core.clock import MonotonicClock, monotonic_s
 from afl_stream.outage import Outage
 from afl_stream.settings.config import KafkaSettings
 from afl_stream.transport import BrokerUnavailable, BrokerView, Consumer
@@ -39,8 +38,8 @@ class Watchdog:
     `kafka.outage_timeout_s`. Belongs to the thread that reads; any thread may read `problem`.
     """
 
-    def __init__(self, settings: KafkaSettings, who: str, clock_s: Callable[[], float] = time.monotonic) -> None:
-        """Take the settings, and the reader's name in words (`who`)."""
+    def __init__(self, settings: KafkaSettings, who: str, clock_s: MonotonicClock = monotonic_s) -> None:
+        """`who` reads, in words."""
         self._silent_after_s = settings.silent_after_s
         self._who = who
         self._clock_s = clock_s

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple, get_type_hints
 
+from afl.core.text.exception_text import exception_text
 from afl.core.text.masking import MASK, may_be_secret, secrets_of_url, shown_url
 from afl_stream.errors import ConfigError, UnreadableSettings
 from afl_stream.limits import MAX_EVENT_BYTES
@@ -199,7 +200,7 @@ def _read_toml(file: Path, required: bool) -> Mapping[str, object]:
             raise ConfigError(str(file), "file", "nothing", "a readable TOML file") from None
         return {}
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
-        raise UnreadableSettings(str(file), str(error)) from error
+        raise UnreadableSettings(str(file), exception_text(error)) from error
 
 
 def _from_table(table: Mapping[str, object], source: str) -> dict[str, _Given]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from afl.core.text.exception_text import exception_text
 from afl_stream.errors import DeclarationError
 from afl_stream.resources import topic_texts
 
@@ -79,7 +80,7 @@ def parse_declaration(kind: str, text: str, source: str) -> TopicDeclaration:
     try:
         table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise DeclarationError(source, "file", str(error), "readable TOML") from error
+        raise DeclarationError(source, "file", exception_text(error), "readable TOML") from error
     reader = _Reader(table, source)
     reader.refuse_unknown(_KEYS if kind == "facet" else _KEYS - {"shared", "sizes"})
     policy = reader.text("cleanup_policy")

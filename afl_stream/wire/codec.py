@@ -11,14 +11,13 @@ from typing import Any, Final
 
 from afl.core.clock import MonotonicClock, monotonic_s
 from afl.core.declared_returns import DeclaredReturns
+from afl.core.text.exception_text import exception_line
+from afl.core.versions import RUNTIME_VERSION, STEP_SCHEMA_VERSION, WORKFLOW_VERSION
 from afl_stream.errors import EventTooLarge, NewerFormat, Reason, SchemaGone, SchemaUnknown, Unreadable
 from afl_stream.limits import (
     MAX_CACHED_SCHEMAS,
     MAX_EVENT_BYTES,
-    RUNTIME_VERSION,
     SCHEMA_WAIT_S,
-    STEP_SCHEMA_VERSION,
-    WORKFLOW_VERSION,
 )
 from afl_stream.transport import UnreadableHeaders
 from afl_stream.wire.avro.afl_types import TypeScope
@@ -250,8 +249,8 @@ class Codec:
             reader = compile_body_reader(schema)
         except (Unreadable, NewerFormat):
             raise
-        except Exception as error:  # a schema that parses may still come from any writer
-            raise Unreadable(Reason.BAD_SCHEMA, f"no reader can be made ({type(error).__name__}: {error})") from error
+        except Exception as error:  # a schema that parses is anybody's all the same
+            raise Unreadable(Reason.BAD_SCHEMA, f"no reader can be made ({exception_line(error)})") from error
         with self._lock:
             if len(self._readers) >= MAX_CACHED_SCHEMAS:
                 forgotten = next(iter(self._readers))

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from afl.core.json_objects import DuplicateKey, read_json
+from afl.core.text.exception_text import exception_text
 from afl_stream.errors import Reason, Unreadable
 from afl_stream.wire.messages import Message
 from afl_stream.wire.shapes import build_message, shape_of
@@ -44,11 +45,11 @@ def decode_json(value: bytes) -> Message:
     try:
         entries = read_json(value.decode())
     except UnicodeDecodeError as error:
-        raise Unreadable(Reason.BAD_UTF8, str(error)) from error
+        raise Unreadable(Reason.BAD_UTF8, exception_text(error)) from error
     except RecursionError:
         raise Unreadable(Reason.TOO_DEEP, "the JSON nests too deep") from None
     except (json.JSONDecodeError, DuplicateKey) as error:
-        raise Unreadable(Reason.BAD_JSON, str(error)) from error
+        raise Unreadable(Reason.BAD_JSON, exception_text(error)) from error
     if not isinstance(entries, dict):
         raise Unreadable(Reason.BAD_JSON, "a record is a JSON object")
     for component in SUPPORTED:

@@ -8,20 +8,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
+from afl.core.ids import WORKFLOW_ID_PATTERN
+from afl.core.versions import RUNTIME_VERSION, STEP_SCHEMA_VERSION, WORKFLOW_VERSION
 from afl_stream.errors import IdRefused, Reason, Unreadable
 from afl_stream.limits import (
     MAX_PROGRAM_BYTES,
     MAX_STEP_DIGEST_CHARS,
-    MAX_WORKFLOW_ID_CHARS,
-    RUNTIME_VERSION,
-    STEP_SCHEMA_VERSION,
-    WORKFLOW_VERSION,
 )
 
 #: The name of a step id in an error.
 STEP_ID: Final = "step id"
-_WORKFLOW_ID: Final = re.compile(rf"[A-Za-z0-9._~-]{{1,{MAX_WORKFLOW_ID_CHARS}}}\Z")
-_STEP_ID_TEXT: Final = rf"([A-Za-z0-9._~-]{{1,{MAX_WORKFLOW_ID_CHARS}}}):[0-9a-f]{{1,{MAX_STEP_DIGEST_CHARS}}}"
+_WORKFLOW_ID: Final = re.compile(rf"{WORKFLOW_ID_PATTERN}\Z")
+_STEP_ID_TEXT: Final = rf"({WORKFLOW_ID_PATTERN}):[0-9a-f]{{1,{MAX_STEP_DIGEST_CHARS}}}"
 _STEP_ID: Final = re.compile(rf"{_STEP_ID_TEXT}\Z")
 _EVENT_ID: Final = re.compile(rf"({_STEP_ID_TEXT})#(0|[1-9][0-9]{{0,17}})\Z")
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from afl.core.declared_returns import DeclaredReturns
-from afl.core.types import AflType
+from afl.core.types import BUILTIN_TYPES, SCALAR_TYPES, AflType
 from afl_stream.errors import TypeUnknown
 from afl_stream.limits import MAX_TOLD_RETURNS
 from afl_stream.resources import schema_text
@@ -24,7 +24,7 @@ ABSENT_FIELD: Final = "_absent"
 REQUIRED_RETURN: Final = "_returns_"
 OPTIONAL_RETURN: Final = "_may_return_"
 
-_PRIMITIVES: Final = {"String": "string", "Int": "long", "Long": "long", "Double": "double", "Boolean": "boolean"}
+_PRIMITIVES: Final = {name: BUILTIN_TYPES[name].avro for name in SCALAR_TYPES}
 _ILLEGAL: Final = re.compile(r"[^A-Za-z0-9_]|^[0-9]")
 #: An underscore that would read as the start of an escape once the name is written.
 _LOOKS_ESCAPED: Final = re.compile(r"_(?=x[0-9a-f]+(?:_|[^A-Za-z0-9_]))")

@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from afl.core.versions import RUNTIME_VERSION, STEP_SCHEMA_VERSION, WORKFLOW_VERSION, Reading, major_of, reading_of
 from afl_stream.errors import NewerFormat, Reason, Unreadable
-from afl_stream.limits import RUNTIME_VERSION, STEP_SCHEMA_VERSION, WORKFLOW_VERSION
 
 #: The versions that this release writes, and reads up to: by the name of their field.
 SUPPORTED: Final[Mapping[str, str]] = {
@@ -35,14 +35,14 @@ def check_version(component: str, found: str, supported: Mapping[str, str] = SUP
     """
     if found == supported[component]:
         return
-    major = found.partition(".")[0]
-    # int() takes more than digits, and no length is a reason to fail otherwise than as unreadable.
-    if not (major.isascii() and major.isdigit() and len(major) <= 9):
-        raise Unreadable(Reason.WRONG_TYPE, f"{component} {found[:40]!r} is not a version")
+    theirs = major_of(found)
+    if theirs is None:
+        raise Unreadable(Reason.WRONG_TYPE, f"{component} {found[:40]!r} is no version")
     ours = int(supported[component].partition(".")[0])
-    if int(major) > ours:
+    reading = reading_of((theirs,), (ours,))
+    if reading is Reading.NEWER:
         raise NewerFormat(f"{component} {found}", supported[component])
-    if int(major) < ours - 1:
+    if reading is Reading.TOO_OLD:
         raise Unreadable(
             Reason.TOO_OLD,
             f"{component} {found} was written by a release that this one does not read any more (it reads from "

@@ -9,6 +9,7 @@ import pytest
 
 import afl.cli
 import afl_stream.cli
+from afl.core import versions as core_versions
 from afl.core.release import VERSION
 from afl.engine import types as engine_types
 from afl.engine import versions as engine_versions
@@ -49,7 +50,7 @@ def test_packages_stores_records_and_telemetry_tell_the_version() -> None:
         "stored documents": engine_versions.SUPPORTED.runtime_version,
         "workflow rows": WorkflowRow._field_defaults["runtime_version"],
         "VersionInfo": engine_types.VersionInfo().runtime_version,
-        "telemetry's scope and a runner's /status": engine_types.RUNTIME_VERSION,
+        "telemetry's scope and a runner's /status": core_versions.RUNTIME_VERSION,
         "records": stream_versions.SUPPORTED["runtime_version"],
         "headers of records": (headers["afl_runtime_version"] or b"").decode(),
     }

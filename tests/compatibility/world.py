@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from afl.compiled.program import CompiledProgram
 from afl.compiler import compile_text
-from afl.engine.clock import ManualClock
+from afl.core.clock import ManualClock
 from afl.engine.model.store import StepDocument, WorkflowRow
 from afl.runtime import MongoStore
 from afl.scripts.pool import ScriptResult

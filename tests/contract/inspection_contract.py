@@ -10,7 +10,7 @@ import pytest
 
 from afl.compiled.program import CompiledProgram
 from afl.compiler import compile_text
-from afl.engine.clock import ManualClock
+from afl.core.clock import ManualClock
 from afl.engine.model.entities import TaskDefinition, TaskState
 from afl.engine.model.store import COMPLETED, Batch, OutboxRecord, ParkedRecord, PositionMove, StepDocument, WorkflowRow
 from afl.engine.states import EventState, StepState

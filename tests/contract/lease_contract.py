@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from afl.engine.clock import ManualClock
+from afl.core.clock import ManualClock
 from afl.engine.model.entities import LockMetaData, TaskState
 from afl.engine.model.store import Batch, TaskEnd
 from afl.engine.states import EventState, StepState

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from afl.compiler import compile_text
-from afl.engine.clock import ManualClock
+from afl.core.clock import ManualClock
 from afl.engine.errors import ConcurrencyError, WorkflowConflict
 from afl.engine.model.entities import (
     HandledCount,

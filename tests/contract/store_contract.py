@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from afl.core.clock import ManualClock
 from afl.core.values import ValueRefused
-from afl.engine.clock import ManualClock
 from afl.engine.errors import ConcurrencyError, PositionLost, WorkflowConflict
 from afl.engine.model.entities import LogDefinition, TaskState
 from afl.engine.model.store import (

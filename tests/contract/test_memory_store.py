@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from afl.engine.clock import ManualClock
+from afl.core.clock import ManualClock
 from afl.engine.model.entities import TaskState
 from afl.engine.model.store import Batch
 from afl.stores.memory.store import MemoryStore

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from afl.engine.clock import ManualClock
+from afl.core.clock import ManualClock
 from afl.engine.errors import ForeignStore, StoreCorrupt, VersionMismatchError
 from afl.engine.model.tombstones import PURGED, Tombstone
 from afl.stores.maintenance.check import Inspection

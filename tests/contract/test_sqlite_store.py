@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from afl.engine.clock import ManualClock
+from afl.core.clock import ManualClock
 from afl.engine.errors import (
     ForeignStore,
     StoreCorrupt,

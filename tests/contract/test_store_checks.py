@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from afl.engine.clock import ManualClock
+from afl.core.clock import ManualClock
+from afl.core.versions import RUNTIME_VERSION
 from afl.engine.model.entities import TaskDefinition
 from afl.engine.model.store import PAUSED, Batch, StepDocument, WorkflowRow
 from afl.engine.model.upkeep import StepEntry
-from afl.engine.types import RUNTIME_VERSION
 from afl.stores.documents import encode_step, encode_workflow
 from afl.stores.entity_documents import encode_entity
 from afl.stores.maintenance.check import Inspection

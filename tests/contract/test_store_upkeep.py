@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from afl.engine.clock import ManualClock
+from afl.core.clock import ManualClock
 from afl.stores.memory.store import MemoryStore
 from afl.stores.sqlite.store import SqliteStore
 from tests.contract.identity_contract import IdentityContract

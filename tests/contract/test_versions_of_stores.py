@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from afl.engine.clock import ManualClock
+from afl.core.clock import ManualClock
 from afl.engine.errors import StoreCorrupt, VersionMismatchError
 from afl.engine.model.store import Batch
 from afl.engine.model.tombstones import PURGING

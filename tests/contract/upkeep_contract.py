@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from afl.engine.clock import ManualClock
+from afl.core.clock import ManualClock
 from afl.engine.errors import WorkflowConflict
 from afl.engine.model.entities import LogDefinition, TaskState
 from afl.engine.model.store import COMPLETED, ERROR, PAUSED, Batch, OutboxRecord, WorkflowRow

@@ -7,7 +7,7 @@ import pytest
 
 from afl.compiled.program import CompiledProgram
 from afl.compiler import compile_text
-from afl.engine.clock import ManualClock
+from afl.core.clock import ManualClock
 from afl.engine.model.store import StepDocument
 from afl.engine.types import Value
 from afl.evaluation.evaluator import Evaluator, ExecutionStatus

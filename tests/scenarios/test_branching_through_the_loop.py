@@ -5,7 +5,7 @@ from random import Random
 import pytest
 
 from afl.compiled.program import CompiledProgram, Node
-from afl.engine.clock import ManualClock
+from afl.core.clock import ManualClock
 from afl.engine.model.store import StepDocument, WorkflowRow
 from afl.evaluation.evaluator import Evaluator
 from afl.stores.memory.store import MemoryStore

@@ -8,8 +8,7 @@ import pytest
 
 from afl.compiled.program import CompiledProgram
 from afl.compiler import compile_text
-from afl.core.clock import CLOCK_TOLERANCE_MS
-from afl.engine.clock import ManualClock
+from afl.core.clock import CLOCK_TOLERANCE_MS, ManualClock
 from afl.engine.limits import POLL_ONCE_LEASE_MS
 from afl.engine.model.entities import HandlerRegistration, TaskState
 from afl.engine.model.store import COMPLETED

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from threading import Lock
@@ -12,6 +11,7 @@ from typing import Any
 import pytest
 
 from afl.core.ids import event_id_of
+from afl.core.probes import Probe, no_probe
 from afl.engine.model.entities import TaskDefinition, TaskState
 from afl.engine.operations.operation_errors import RunByDeployment
 from afl.evaluation.evaluator import Evaluator as DirectEvaluator
@@ -83,7 +83,7 @@ class Checkout:
     def agent(self, faults: Faults | None = None) -> None:
         self.deployment.worker({PAY: self.work.pay, SHIP: self.work.ship}, faults)
 
-    def poller(self, probe: Callable[[str], None] = lambda step: None) -> AgentPoller:
+    def poller(self, probe: Probe = no_probe) -> AgentPoller:
         store = self.deployment.open_store(Faults())
         direct = DirectEvaluator(store, clock=self.deployment.clock)
         poller = AgentPoller(

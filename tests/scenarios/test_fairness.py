@@ -2,7 +2,7 @@
 
 import pytest
 
-from afl.engine.clock import ManualClock
+from afl.core.clock import ManualClock
 from afl.engine.model.store import PAUSED, RUNNING
 from afl.engine.states import StepState
 from afl_stream.settings.config import EvaluatorSettings

@@ -6,8 +6,8 @@ import logging
 
 import pytest
 
+from afl.core.probes import no_probe
 from afl.engine.model.store import COMPLETED, Batch, Position, PositionMove
-from afl_stream.embedded.faults import no_probe
 from afl_stream.embedded.transport import EmbeddedConsumer, EmbeddedTransport, Faults
 from afl_stream.evaluator.offsets import RecordsLost, StoredOffsetOutOfRange, TopicRecreated
 from afl_stream.evaluator.service import EvaluatorService

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection
 
 import pytest
 
-from afl.engine.clock import Clock
+from afl.core.clock import Clock
 from afl.engine.errors import WorkflowConflict
 from afl.engine.model.store import Batch, ParkedRecord, WorkflowChange
 from afl.stores.memory.store import MemoryStore

@@ -11,8 +11,8 @@ import pytest
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.trace import TracerProvider
 
+from afl.core.clock import ManualClock
 from afl.core.handlers.context import HandlerContext
-from afl.engine.clock import ManualClock
 from afl.engine.model.store import Batch
 from afl.engine.states import StepState
 from afl.evaluation.evaluator import Evaluator

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from afl.engine.clock import Clock
+from afl.core.clock import Clock
 from afl.engine.errors import WorkflowConflict
 from afl.engine.model.store import ERROR, PAUSED, Batch, ParkedRecord, StepDocument
 from afl.stores.memory.store import MemoryStore

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 
 from afl.compiler import compile_text
-from afl.engine.clock import SystemClock
+from afl.core.clock import SystemClock
 from afl.evaluation.evaluator import Evaluator, ExecutionStatus
 from afl.stores.maintenance.check import Inspection
 from afl.stores.maintenance.purge import Purge

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from afl.compiled.program import CompiledProgram
 from afl.compiler import compile_text
-from afl.engine.clock import ManualClock
+from afl.core.clock import ManualClock
 from afl.engine.execution.scripts import ScriptRunner
 from afl.engine.model.store import StepDocument, WorkflowRow
 from afl.stores.public.persistence import EngineStore

@@ -8,7 +8,7 @@ from typing import Final, Protocol
 
 from pymongo import MongoClient
 
-from afl.engine.clock import Clock
+from afl.core.clock import Clock
 from afl.stores.memory.store import MemoryStore
 from afl.stores.mongo.store import MongoStore
 from afl.stores.public.persistence import EngineStore

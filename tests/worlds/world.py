@@ -11,7 +11,7 @@ from typing import TypedDict, Unpack
 
 from pymongo import MongoClient
 
-from afl.engine.clock import ManualClock
+from afl.core.clock import ManualClock
 from afl.engine.execution.scripts import ScriptRunner
 from afl.telemetry.telemetry import Telemetry
 from afl_stream.settings.config import (

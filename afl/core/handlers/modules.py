@@ -29,6 +29,7 @@ from types import ModuleType
 from typing import Any, Final, Protocol
 from urllib.parse import unquote, urlparse
 
+from afl.core.errors import AFLError
 from afl.core.handlers.calling import Handler
 from afl.core.text.exception_text import class_name, exception_line
 
@@ -48,7 +49,7 @@ _ITS_OWN: Final = (Exception, SystemExit, GeneratorExit, asyncio.CancelledError)
 FACET_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*\Z")
 
 
-class HandlerModuleError(Exception):
+class HandlerModuleError(AFLError):
     """A handler module cannot be used as it was named."""
 
     def __init__(self, module_uri: str, found: str, expected: str) -> None:

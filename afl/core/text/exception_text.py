@@ -5,13 +5,11 @@ from __future__ import annotations
 import traceback
 from typing import Final
 
+from afl.core.limits import MAX_CLASS_CHARS, MAX_EXCEPTION_CHARS
 from afl.core.text.masking import masked_text
 from afl.core.text.printable import bounded
 
-#: Characters kept of an exception's text, and of its class's name.
-MAX_EXCEPTION_CHARS: Final = 10_000
-MAX_CLASS_CHARS: Final = 200
-#: Characters kept of a traceback. Its two ends say most: where it began, and what was raised.
+#: Characters kept of a traceback: the ends say most, where it began and what was raised.
 MAX_TRACEBACK_CHARS: Final = 20_000
 
 

@@ -9,6 +9,8 @@ from threading import Lock
 from typing import Final
 from urllib.parse import unquote
 
+from afl.core.text.patterns import lazy_pattern
+
 MASK: Final = "********"
 
 #: A shorter value gives little security, and masking it wherever it occurs would make texts unreadable.
@@ -17,68 +19,69 @@ MIN_SECRET_CHARS: Final = 4
 #: Values that occur everywhere, and are not secret under any name.
 _PLAIN_VALUES: Final = frozenset({"true", "false", "none", "null", MASK})
 
-#: Names of settings, url options and headers whose values are secrets.
-_SECRET_NAME: Final = re.compile(
+#: Names of settings, options of urls and headers whose values are secrets.
+_SECRET_NAME: Final = lazy_pattern(
     r"passw|passphrase|secret|jaas|authorization|authmechanismproperties|otlp_headers"
     r"|(api|private|access)[._-]?key$|[._]pwd\b|(^|[._-])token$|(?-i:[a-z]Token$)|[._]key[._]pem$|^ssl[._]key$"
     r"|^sasl\.oauthbearer\.config$|^sasl\.kerberos\.kinit\.cmd$",
     re.IGNORECASE,
 )
-#: A private key may stand in any setting that takes PEM, and a user with a password in any url.
-_SECRET_VALUE: Final = re.compile(r"PRIVATE KEY-|://\S*@")
-#: A piece of a text that may hold a url, and the place where its user begins. A slash may be missing.
-_WORD: Final = re.compile(r"\S{4,}")
-_PERSON_BEGINS: Final = re.compile(r"://|\bmongodb(?:\+srv)?:/{0,2}")
-#: A password with blanks, up to its `@`: `mongodb://kim:pa ss@host`. A port is excluded: `http://host:80 asked
-#: kim@b.c`.
-_BLANKS_IN_PASSWORD: Final = re.compile(
+#: A private key may stand in any setting that takes PEM, and a person in any url.
+_SECRET_VALUE: Final = lazy_pattern(r"PRIVATE KEY-|://\S*@")
+#: A piece of a text in which a url may stand, and where the person of one begins. A slash may be missing.
+_WORD: Final = lazy_pattern(r"\S{4,}")
+_PERSON_BEGINS: Final = lazy_pattern(r"://|\bmongodb(?:\+srv)?:/{0,2}")
+#: A password with blanks, up to its `@`: `mongodb://kim:pa ss@host`. No port: `http://host:80 asked kim@b.c`.
+_BLANKS_IN_PASSWORD: Final = lazy_pattern(
     r"(://)(?!\[)[^\s/?#:@]{1,256}+:(?!\d{1,5}(?:[\s/,;:)'\"]|\Z)|\s|//)"
     r"(?:[^\n@:]|:(?!//)){1,512}+@[^\s@]{0,256}+(?:@[^\s@]{1,256}+){0,8}"
 )
-#: The cheap check first: may a text hold the name of a secret, or a key?
-_MAY_NAME_SECRET: Final = re.compile(r"passw|passphrase|secret|jaas|auth|key|pwd|token|config|cmd|headers|bearer", re.I)
-#: The name of a value in a text, with the characters between them: `password=`, `api_key: `, `"password": `, `--token
-#: `, `'--token', `. Quantifiers are bounded, and names begin once: the time grows with the text's length.
-_NAMED_VALUE: Final = re.compile(
+#: The cheap question first: may a text hold the name of a secret, or a key?
+_MAY_NAME_SECRET: Final = lazy_pattern(
+    r"passw|passphrase|secret|jaas|auth|key|pwd|token|config|cmd|headers|bearer", re.I
+)
+#: The name of a value in a text, and what stands between them: `password=`, `api_key: `, `"password": `, `--token `,
+#: `'--token', `. Quantifiers are bounded, and names begin once: the time grows with the text's length.
+_NAMED_VALUE: Final = lazy_pattern(
     r"(?<![\w.-])(?:(?P<option>--[A-Za-z][\w.-]{1,62})(?:['\"],\s{1,8}(?=['\"])|\s{1,8}(?!-))"
     r"|(?P<name>[\w.-]{2,64}+)\\?['\"]?(?P<mark>=|:(?!//|:)|\s{1,8}=(?=\s)|\s{1,8}:)>?\s{0,8})"
 )
-#: The start of a quoted value: also of bytes, and of JSON inside JSON.
-_QUOTE: Final = re.compile(r"[bru]{0,2}\\*(['\"])")
-#: A quote with all backslashes before it, or the line's end.
-_CLOSING: Final = {quote: re.compile(rf"(?<!\\)\\*+{quote}|\n") for quote in ("'", '"')}
-_BARE_VALUE: Final = re.compile(r"[^\s'\"]+")
-#: The end of an unquoted value before its blank: the next option begins.
-_NEXT_OPTION: Final = re.compile(r"[&;,](?=[\w.-]{1,64}+=|\Z)")
-_SCHEME: Final = re.compile(r"(?:bearer|basic|digest|negotiate|token|apikey)\s{1,8}", re.I)
-_BEARER: Final = re.compile(r"(?<!\w)(bearer\s{1,8})(?=[^\s\d]{0,200}\d)[\w.~+/=-]{8,}", re.I)
-_PRIVATE_KEY: Final = re.compile(
+#: What opens a value in quotes: also of bytes, and of JSON inside of JSON.
+_QUOTE: Final = lazy_pattern(r"[bru]{0,2}\\*(['\"])")
+#: A quote with the backslashes before it, from the first of them, or the line's end.
+_CLOSING: Final = {quote: lazy_pattern(rf"(?<!\\)\\*+{quote}|\n") for quote in ("'", '"')}
+_BARE_VALUE: Final = lazy_pattern(r"[^\s'\"]+")
+#: Where a value without quotes ends before its blank: the next option begins.
+_NEXT_OPTION: Final = lazy_pattern(r"[&;,](?=[\w.-]{1,64}+=|\Z)")
+_SCHEME: Final = lazy_pattern(r"(?:bearer|basic|digest|negotiate|token|apikey)\s{1,8}", re.I)
+_BEARER: Final = lazy_pattern(r"(?<!\w)(bearer\s{1,8})(?=[^\s\d]{0,200}\d)[\w.~+/=-]{8,}", re.I)
+_PRIVATE_KEY: Final = lazy_pattern(
     r"(-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----).*?(-----END [A-Z ]{0,40}PRIVATE KEY-----|\Z)", re.DOTALL
 )
-#: Texts behind a name that are not secret: types and references of AFL, placeholders (`<String>`), and messages of our
-#: errors about a setting, which are masked already: `answers.token_secret: found '********'`.
-_NO_VALUE: Final = re.compile(
+#: What stands behind a name and is no secret: types and references of AFL, places for a value (`<String>`), and
+#: what our errors say of a setting, which mask its value themselves: `answers.token_secret: found '********'`.
+_NO_VALUE: Final = lazy_pattern(
     r"\[*(?:String|Int|Long|Double|Boolean|Json)\b|\$\.[a-z_]\w*|<[\w.\[\]]{1,64}>|\*{4,}|(?i:true|false|none|null)\b"
     r"|found (?=['\"\d\[{(]|(?:True|False|None)\b)"
 )
-_DECLARATION: Final = re.compile(r"\b(?:facet|schema|workflow)\s[^\n]*\Z")
-_SCHEMA_TYPE: Final = re.compile(r"\[*(?:[a-z]\w*\.)*[A-Z][A-Za-z]*\]*(?=[\s,)}]|\Z)")
-#: Before a colon, these names mean a facet, a file or an unexpected word: `shop.Password: 3 events`, `secrets.afl:3:5`.
-_FACET_NAME: Final = re.compile(r"\.[A-Z][a-z]\w*\Z|(?:^|\.)[A-Z][a-z0-9]+[A-Z]\w*\Z")
-_FILE_NAME: Final = re.compile(r"\.(?:afl|ffl|py|json|jsonl|toml|ya?ml|md|txt|log|sqlite3?|pem|key|env)\Z")
-_KIND_BEFORE: Final = re.compile(
+_DECLARATION: Final = lazy_pattern(r"\b(?:facet|schema|workflow)\s[^\n]*\Z")
+_SCHEMA_TYPE: Final = lazy_pattern(r"\[*(?:[a-z]\w*\.)*[A-Z][A-Za-z]*\]*(?=[\s,)}]|\Z)")
+#: Before a colon these name a facet, a file or an unexpected word: `shop.Password: 3 events`, `secrets.afl:3:5`.
+_FACET_NAME: Final = lazy_pattern(r"\.[A-Z][a-z]\w*\Z|(?:^|\.)[A-Z][a-z0-9]+[A-Z]\w*\Z")
+_FILE_NAME: Final = lazy_pattern(r"\.(?:afl|ffl|py|json|jsonl|toml|ya?ml|md|txt|log|sqlite3?|pem|key|env)\Z")
+_KIND_BEFORE: Final = lazy_pattern(
     r"(?:facet|workflow|schema|step|namespace|expected|topic|file|environment) ['\"]?\Z", re.I
 )
 #: The number of characters before a name that are looked at.
 _BEFORE: Final = 200
-#: Characters that must be escaped in the user part of a url.
-_RESERVED: Final = re.compile(r"[/?#\[\]@]")
-#: The message about a malformed url, in place of its parser's words.
+#: What must be escaped where a url names a person.
+_RESERVED: Final = lazy_pattern(r"[/?#\[\]@]")
+#: What is said of a url in place of its parser's words.
 NOT_WELL_FORMED: Final = (
     "the url is not well-formed: in user and password these must be escaped: % as %25, / as %2F, ? as %3F, # as %23, "
     "an at sign as %40, : as %3A; and a port is a number"
 )
-_PORT: Final = re.compile(r"(?:\[[0-9A-Fa-f:.%]+\]|[^:\[\]]*)(?::[0-9]{0,5})?\Z")
+_PORT: Final = lazy_pattern(r"(?:\[[0-9A-Fa-f:.%]+\]|[^:\[\]]*)(?::[0-9]{0,5})?\Z")
 
 
 def is_secret(name: str, value: object = "") -> bool:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import logging
-import time
-from collections.abc import Callable
 from threading import Lock
 from typing import Final
 
-#: The most lines of one kind in one interval. More lines would add nothing.
+from afl.core.clock import MonotonicClock, monotonic_s
+
+#: Lines of one kind in one interval. More say nothing new.
 MAX_LINES: Final = 10
 INTERVAL_S: Final = 60.0
 #: The most kinds that are counted apart. Facets and topics name them, and these names come from outside.
@@ -27,7 +27,7 @@ class LimitedLog:
         *,
         max_lines: int = MAX_LINES,
         interval_s: float = INTERVAL_S,
-        monotonic_s: Callable[[], float] = time.monotonic,
+        monotonic_s: MonotonicClock = monotonic_s,
     ) -> None:
         self._logger = logger
         self._max_lines = max_lines

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Final
 
 from afl.core.row_maker import row_maker
+from afl.core.versions import RUNTIME_VERSION, STEP_SCHEMA_VERSION, WORKFLOW_VERSION
 from afl.engine.execution.execution import Execution
 from afl.engine.model.plan import PinnedProgram
 from afl.engine.model.records import StepRecord
 from afl.engine.model.step_rows import BoundStep
 from afl.engine.model.store import RUNNING, Batch, ChangesOnly, RunningChange, StepDocument, WorkflowChange, WorkflowRow
-from afl.engine.types import RUNTIME_VERSION, STEP_SCHEMA_VERSION, WORKFLOW_VERSION
 
 
 def add_rows(execution: Execution, batch: Batch) -> None:

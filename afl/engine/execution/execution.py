@@ -14,7 +14,8 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 
 from afl.core.ids import derived_id
-from afl.core.text.exception_text import MAX_CLASS_CHARS, exception_class, exception_text
+from afl.core.limits import MAX_CLASS_CHARS
+from afl.core.text.exception_text import exception_class, exception_text
 from afl.core.text.printable import bounded
 from afl.engine.errors import NoProgress, RunLimitReached, StepFailure
 from afl.engine.execution.generations import LaterGeneration
@@ -359,7 +360,7 @@ class Execution:
             self.queue or self.open_events or self.is_ended or self.held_events or self.waiting_foreachs or self.scripts
         ):
             stuck = NoProgress(tuple(stuck_paths(self.unfinished(), self.plan.name)))
-            self._end_in_error(self.root, self.first_cause(self.root, type(stuck).__name__, str(stuck)))
+            self._end_in_error(self.root, self.first_cause(self.root, exception_class(stuck), exception_text(stuck)))
             notify_waiters(self)
 
     # --- what a commit writes ----------------------------------------------------------------------------------------

@@ -7,13 +7,15 @@ evaluator took over), but it takes effect once: the first committed end counts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from queue import SimpleQueue
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol
 
+from afl.core.clock import WallClock
+from afl.core.text.exception_text import exception_class, exception_line
 from afl.engine.errors import LimitReached, RunLimitReached, ScriptsNotAllowed, ValueRefused
 from afl.engine.execution.execution import Execution
 from afl.engine.execution.making import make_statement
@@ -139,8 +141,7 @@ def _within_bounds(execution: Execution, step: StepRecord, ending: ScriptEnding)
     try:
         execution.bounds.check_values(execution, what, ending.result)
     except LimitReached as error:
-        name = type(error).__name__
-        return ScriptEnding(printed=ending.printed, error_type=name, message=f"{name}: {error}")
+        return ScriptEnding(printed=ending.printed, error_type=exception_class(error), message=exception_line(error))
     return ending
 
 
@@ -224,7 +225,7 @@ class ScriptRuns:
         self._running: dict[str, Future[ScriptResult]] = {}
         self._ended: SimpleQueue[str] = SimpleQueue()
 
-    def continue_run(self, execution: Execution, now_ms: Callable[[], int]) -> None:
+    def continue_run(self, execution: Execution, now_ms: WallClock) -> None:
         """Run due scripts, wait until at least one has ended, and handle all ended ones.
 
         Raises the errors that keep a script from running.

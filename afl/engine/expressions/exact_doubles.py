@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
-from afl.core.values import EXACT_IN_DOUBLE, Refused, segment
+from afl.core.limits import EXACT_IN_DOUBLE
+from afl.core.values import Refused, segment
 from afl.engine.expressions.expression import gives_exact_double, gives_number
 from afl.engine.types import Value
 from afl.engine.values.declared import Look, look_at_double

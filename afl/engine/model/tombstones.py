@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from afl.core.values import EXACT_IN_DOUBLE
+from afl.core.limits import EXACT_IN_DOUBLE
 
 #: States of a tombstone. They are stored: never change one. PURGING: rows of the workflow are still to be deleted.
 PURGING, PURGED = "purging", "purged"

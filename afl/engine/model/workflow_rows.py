@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from afl.core.versions import RUNTIME_VERSION, STEP_SCHEMA_VERSION, WORKFLOW_VERSION
 from afl.engine.model.step_rows import BoundStep, ErrorRecord, StepDocument
-from afl.engine.types import RUNTIME_VERSION, STEP_SCHEMA_VERSION, WORKFLOW_VERSION, Value
+from afl.engine.types import Value
 
 #: Stored statuses of workflows. PAUSED: at a fixed point with unanswered events. RUNNING: more to do (runnable).
 RUNNING, PAUSED, COMPLETED, ERROR, CANCELLED = "RUNNING", "PAUSED", "COMPLETED", "ERROR", "CANCELLED"

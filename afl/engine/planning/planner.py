@@ -18,6 +18,7 @@ from afl.compiled.program import (
     line_of,
     source_of,
 )
+from afl.core.text.exception_text import exception_line
 from afl.engine.errors import EvaluationError, ReferenceError, UnknownFacet
 from afl.engine.expressions.exact_doubles import exact_arguments
 from afl.engine.expressions.expression import compile_expression, expression_text
@@ -74,7 +75,7 @@ def plan_workflow(program: CompiledProgram, name: str) -> WorkflowPlan:
         raise
     except (LookupError, TypeError, AttributeError, ValueError, RecursionError) as error:
         # A hand-written tree may lack anything, or nest too deep for this walk.
-        raise ProgramError(f"{name}: the program is malformed: {type(error).__name__}: {error}") from error
+        raise ProgramError(f"{name}: the program is malformed: {exception_line(error)}") from error
     facet_names = frozenset(program.names.all(CALLABLE))
     return WorkflowPlan(facet, facets, schemas, program, planner.scripted(), facet_names)
 

@@ -9,8 +9,9 @@ from collections.abc import Callable, Mapping
 from math import isfinite
 from typing import Final, TypeAlias, cast
 
-from afl.core.types import BUILTIN_CHECKS, FieldsOf
-from afl.core.values import EXACT_IN_DOUBLE, LONG_MAX, LONG_MIN, Refused, refuse_inexact, segment
+from afl.core.limits import EXACT_IN_DOUBLE, LONG_MAX, LONG_MIN
+from afl.core.types import BUILTIN_TYPES, FieldsOf
+from afl.core.values import Refused, refuse_inexact, segment
 from afl.engine.types import Value
 
 #: Raises Refused for an integer that a Double cannot hold exactly, if the type has a Double; else does nothing.
@@ -46,7 +47,7 @@ class DeclaredTypes:
     def _holds_double(self, declared: object, seen: set[str]) -> bool:
         if type(declared) is not str:
             return isinstance(declared, Mapping) and self._holds_double(declared.get(_ELEMENT), seen)
-        if declared in BUILTIN_CHECKS or declared in seen:
+        if declared in BUILTIN_TYPES or declared in seen:
             return declared == DOUBLE
         seen.add(declared)
         fields = self._fields_of(declared) or {}
@@ -95,9 +96,9 @@ class DeclaredTypes:
             if not isinstance(declared, Mapping):
                 return _fit_nothing
             element = declared.get(_ELEMENT)
-            return _array_fit(self._fit(element), _PLAIN_ITEMS.get(element) if type(element) is str else None)
-        if declared in _SCALARS:
-            return _SCALARS[declared]
+            return _array_fit(self._fit(element), _kind_of(element))
+        if declared in _BUILTIN_FITS:
+            return _BUILTIN_FITS[declared]
         fields = self._fields_of(declared)
         if fields is None:
             # A facet's name: a reference to a step.
@@ -202,6 +203,12 @@ def _record_fit(fits: Mapping[str, Fit]) -> Fit:
     return fit_record
 
 
+def _kind_of(element: object) -> type | None:
+    """Return the class of an array's items that can be copied as they are."""
+    row = BUILTIN_TYPES.get(element) if type(element) is str else None
+    return None if row is None else row.kind
+
+
 def _are_plain(items: list[Value], wanted: type | None) -> bool:
     """Say whether all items are texts, or numbers in range, of one type: of the wanted type, if it is given."""
     kinds = set(map(type, items))
@@ -219,13 +226,11 @@ def _are_plain(items: list[Value], wanted: type | None) -> bool:
     return kind is str or kind is bool
 
 
-_SCALARS: Final[Mapping[str, Fit]] = {
-    "String": _fit_string,
-    "Int": _fit_integer,
-    "Long": _fit_integer,
-    "Double": _fit_double,
-    "Boolean": _fit_boolean,
-    "Json": fit_json,
+_FIT_OF_KIND: Final[Mapping[type | None, Fit]] = {
+    str: _fit_string,
+    int: _fit_integer,
+    float: _fit_double,
+    bool: _fit_boolean,
+    None: fit_json,
 }
-#: The item types of arrays that can be copied as they are.
-_PLAIN_ITEMS: Final[Mapping[str, type]] = {"String": str, "Int": int, "Long": int, "Double": float, "Boolean": bool}
+_BUILTIN_FITS: Final[Mapping[str, Fit]] = {name: _FIT_OF_KIND[row.kind] for name, row in BUILTIN_TYPES.items()}

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
-from afl.compiled.program import CompiledProgram, ProgramError
+from afl.compiled.program import CompiledProgram
 from afl.core.ids import event_id_of, split_event_id
 from afl.engine.errors import StoreCorrupt, VersionMismatchError
 from afl.engine.model.entities import TaskDefinition, TaskState
@@ -157,7 +157,7 @@ class Inspection:
             return _finding("program.fingerprint", row.id, row.program, f"a text of fingerprint {digest}", row.program)
         try:
             return plan_workflow(CompiledProgram.stored(row.program, text), row.name)
-        except (ProgramError, AFLError) as error:
+        except AFLError as error:
             return _finding("program.unreadable", row.id, row.program, str(error), "a program of this release")
 
     def _open_events(self, row: WorkflowRow, documents: list[StepDocument]) -> Iterator[Finding]:

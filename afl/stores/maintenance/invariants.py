@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from afl.core.ids import derived_id, id_of_place
+from afl.core.text.exception_text import exception_line
 from afl.engine.errors import VersionMismatchError
 from afl.engine.execution.execution import Execution
 from afl.engine.execution.generations import current_steps
@@ -188,7 +189,7 @@ def check_against_program(row: WorkflowRow, documents: Sequence[StepDocument], p
         environment = RunEnvironment(_NoDispatch(), RunBounds(), max_open_events=0, runs_scripts=True)
         execution = restore(plan, row, documents, environment)
     except _UNFIT as error:
-        yield _finding("workflow.program", row.id, "", str(error) or type(error).__name__, "rows that fit the program")
+        yield _finding("workflow.program", row.id, "", exception_line(error), "rows that fit the program")
         return
     yield from _check_ids(row, documents, execution)
     if execution.is_ended:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 from typing import Final, Protocol
 
-from afl.engine.clock import Clock
+from afl.core.clock import Clock
+from afl.core.probes import Probe
 from afl.engine.model.store import ENDED_STATUSES, Store, WorkflowRow
 from afl.engine.model.tombstones import PURGED, PURGING, Tombstone, digest_of_inputs
 from afl.engine.model.upkeep import Ended, Upkeep
@@ -13,8 +14,6 @@ from afl.engine.model.upkeep import Ended, Upkeep
 #: Rows of one transaction. Each takes a few microseconds; another writer waits no longer than for a batch.
 ROWS_PER_SLICE: Final = 1_000
 _PAGE: Final = 200
-
-Probe = Callable[[str], None]
 
 
 class PurgeableStore(Store, Upkeep, Protocol):

@@ -10,7 +10,7 @@ from itertools import islice
 from operator import itemgetter
 from typing import TypeVar, cast
 
-from afl.engine.clock import Clock, SystemClock
+from afl.core.clock import Clock, SystemClock
 from afl.engine.errors import PositionLost, WorkflowConflict
 from afl.engine.model.entities import LogDefinition, TaskDefinition
 from afl.engine.model.store import (

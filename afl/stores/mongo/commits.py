@@ -12,6 +12,7 @@ import bson
 from pymongo.client_session import ClientSession
 from pymongo.errors import ConnectionFailure, PyMongoError, ServerSelectionTimeoutError
 
+from afl.core.probes import Probe
 from afl.engine.errors import StoreUnavailable
 from afl.stores.mongo.connection import BulkRefused, Connection
 from afl.stores.mongo.documents import STORE, WORKFLOWS, Document
@@ -30,10 +31,8 @@ from afl.stores.mongo.writes import (
 )
 from afl.stores.stored_text import key_of
 
-#: Called with the name of a numbered step after it; a test crashes there.
-Probe = Callable[[str], None]
-
-#: The longest wait of a commit for others. A server keeps the transaction of a dead process for 60 s.
+#: Called with the name of a numbered step that is done; a test crashes there.
+#: How long a commit waits for others. A server keeps the transaction of a process that died for 60 s.
 COMMIT_TIMEOUT_S: Final = 90.0
 #: The time after which any process applies a commit document that its writer has not applied.
 LEASE_MS: Final = 5_000

@@ -18,6 +18,7 @@ from pymongo.uri_parser import parse_uri
 from pymongo.write_concern import WriteConcern
 
 from afl.core.process.long_waits import WAITS
+from afl.core.text.exception_text import exception_text
 from afl.core.text.masking import NOT_WELL_FORMED, Secrets, is_well_formed, secrets_of_url, shown_url
 from afl.core.text.printable import printable
 from afl.engine.errors import ForeignStore, StoreCorrupt, StoreMissing, StoreUnavailable
@@ -164,11 +165,11 @@ class Connection:
             with WAITS.on(f"the store {self.name} in MongoDB"):
                 yield
         except (PyMongoError, InvalidOperation) as error:
-            reason = str(error).partition(", Timeout:")[0].partition(", full error:")[0]
+            reason = exception_text(error).partition(", Timeout:")[0].partition(", full error:")[0]
             raise StoreUnavailable(path=self.name, reason=self._secrets.masked(reason)) from error
         except BSONError as error:
             raise StoreCorrupt(
-                path=self.name, reason=f"a document cannot be decoded: {printable(str(error))}"
+                path=self.name, reason=f"a document cannot be decoded: {printable(exception_text(error))}"
             ) from error
 
     def validate(self, collection: str) -> list[str]:
@@ -285,7 +286,7 @@ class Connection:
         try:
             check_maker(found["versions"], self.name)
         except ValueError as error:
-            raise StoreCorrupt(path=self.name, reason=str(error)) from error
+            raise StoreCorrupt(path=self.name, reason=exception_text(error)) from error
         if "store_id" not in found:
             # The store is from a release without ids. Of two processes here at the same time, one gives it an id.
             store.update_one(
@@ -337,4 +338,4 @@ def _unusable(url: str, name: str, error: Exception) -> StoreUnavailable:
     """
     if not is_well_formed(url):
         return StoreUnavailable(path=name, reason=NOT_WELL_FORMED)
-    return StoreUnavailable(path=name, reason=Secrets(secrets_of_url(url)).masked(str(error)))
+    return StoreUnavailable(path=name, reason=Secrets(secrets_of_url(url)).masked(exception_text(error)))

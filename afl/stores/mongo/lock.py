@@ -10,12 +10,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
+from afl.core.backoff import Backoff, FailedAttempts
 from afl.core.process.stopping import PROCESS_STOP, Stop
 from afl.engine.errors import StoreUnavailable
 from afl.stores.mongo.connection import Connection
 from afl.stores.mongo.documents import STORE
 
-_SHORTEST_PAUSE_S, _LONGEST_PAUSE_S = 0.001, 0.05
+#: The longest pauses; of each a random half at most is left out, so that two that wait for each other part.
+_BACKOFF: Final = Backoff(first_s=0.001, longest_s=0.05)
 #: The lease of a lock: far longer than any public write takes.
 _LOCK_MS: Final = 30_000
 #: How long a process that was told to end still waits: an election of a replica set takes no longer.
@@ -32,14 +34,13 @@ class Deadline:
         self._stop = stop
         self._end_s = time.monotonic() + timeout_s
         self._last_end_s = time.monotonic() + min(timeout_s, last_wait_s)
-        self._pause_s = _SHORTEST_PAUSE_S
+        self._failures = FailedAttempts(_BACKOFF)
 
     def pause(self, reason: str, error: Exception | None = None) -> None:
         """Wait before the next attempt. StoreUnavailable when there is no time left."""
         if time.monotonic() >= (self._last_end_s if self._stop.is_set() else self._end_s):
             raise StoreUnavailable(path=self._name, reason=reason) from error
-        time.sleep(self._pause_s * random.uniform(0.5, 1))
-        self._pause_s = min(self._pause_s * 2, _LONGEST_PAUSE_S)
+        time.sleep(self._failures.next_wait_s() * random.uniform(0.5, 1))
 
 
 class StoreLock:

@@ -10,7 +10,8 @@ from pymongo import ASCENDING, DESCENDING, MongoClient, ReturnDocument
 from pymongo.collection import Collection
 from pymongo.errors import DuplicateKeyError
 
-from afl.engine.clock import Clock, SystemClock
+from afl.core.clock import Clock, SystemClock
+from afl.core.probes import Probe, no_probe
 from afl.engine.errors import StoreCorrupt, WorkflowConflict
 from afl.engine.model.entities import TaskDefinition
 from afl.engine.model.store import Batch, Position, StepDocument, StoredOutboxRecord, WorkflowRow
@@ -99,7 +100,7 @@ class MongoStore(MongoParked, MongoTasks, MongoUpkeep, PublicStore):
         clock: Clock | None = None,
         timeout_s: float = 30.0,
         commit_lease_ms: int = LEASE_MS,
-        probe: Callable[[str], None] = lambda _step: None,
+        probe: Probe = no_probe,
     ) -> None:
         url = connection_string or DEFAULT_URL
         self._prefix = prefix

@@ -12,8 +12,7 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Final, TypeVar
 
-from afl.core.clock import CLOCK_TOLERANCE_MS
-from afl.engine.clock import Clock
+from afl.core.clock import CLOCK_TOLERANCE_MS, Clock
 from afl.engine.errors import ConcurrencyError
 from afl.engine.model.entities import LockDefinition, LockMetaData, TaskDefinition, TaskState
 from afl.engine.model.store import TaskEnd

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from afl.core.process.private_files import make_private_file, protect, warn_of_readers
+from afl.core.text.exception_text import exception_text
 from afl.core.text.printable import printable
 from afl.engine.errors import ForeignStore, StoreCorrupt, StoreUnavailable
 from afl.engine.model.store_identity import new_store_id
@@ -188,16 +189,16 @@ def connect(path: Path, busy_timeout_s: float) -> sqlite3.Connection:
 def speaking(path: Path, error: sqlite3.Error) -> Exception:
     """Return the store's error for an error of SQLite: damaged, unavailable, or else the error itself."""
     if is_undecodable(error):
-        return StoreCorrupt(path=str(path), reason=printable(str(error)))
+        return StoreCorrupt(path=str(path), reason=printable(exception_text(error)))
     code = getattr(error, "sqlite_errorcode", None)
     primary = None if code is None else code & 0xFF
     if primary in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
-        return StoreCorrupt(path=str(path), reason=str(error))
+        return StoreCorrupt(path=str(path), reason=exception_text(error))
     if primary in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-        return StoreUnavailable(path=str(path), reason=f"it is locked{holders_of(path)} ({error})")
+        return StoreUnavailable(path=str(path), reason=f"it is locked{holders_of(path)} ({exception_text(error)})")
     if primary in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY):
         closed = "" if os.access(path.parent, os.W_OK) else f": directory {path.parent} can't be written to"
-        return StoreUnavailable(path=str(path), reason=f"{error}{closed}")
+        return StoreUnavailable(path=str(path), reason=f"{exception_text(error)}{closed}")
     return error
 
 
@@ -213,7 +214,7 @@ def _read_header(path: Path) -> bytes:
     except FileNotFoundError:
         return b""
     except OSError as error:
-        raise StoreUnavailable(path=str(path), reason=error.strerror or str(error)) from error
+        raise StoreUnavailable(path=str(path), reason=error.strerror or exception_text(error)) from error
 
 
 def _check_header(path: Path, header: bytes) -> None:
@@ -267,7 +268,7 @@ def _check_identity(path: Path, connection: sqlite3.Connection, prefix: str) -> 
     except sqlite3.OperationalError as error:
         if getattr(error, "sqlite_errorcode", None) not in (None, sqlite3.SQLITE_ERROR):
             raise
-        raise StoreCorrupt(path=str(path), reason=str(error)) from error
+        raise StoreCorrupt(path=str(path), reason=exception_text(error)) from error
     if row is None:
         raise StoreCorrupt(path=str(path), reason="its store row is missing")
     if row[0] != prefix:
@@ -277,7 +278,7 @@ def _check_identity(path: Path, connection: sqlite3.Connection, prefix: str) -> 
     try:
         check_maker(row[1], str(path))
     except ValueError as error:
-        raise StoreCorrupt(path=str(path), reason=str(error)) from error
+        raise StoreCorrupt(path=str(path), reason=exception_text(error)) from error
 
 
 def _migrate(path: Path, connection: sqlite3.Connection) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from operator import itemgetter
 from pathlib import Path
 from typing import TypeVar, cast
 
-from afl.engine.clock import Clock, SystemClock
+from afl.core.clock import Clock, SystemClock
+from afl.core.probes import Probe, no_probe
 from afl.engine.errors import ConcurrencyError, StoreCorrupt, WorkflowConflict
 from afl.engine.model.entities import TaskDefinition, TaskState
 from afl.engine.model.store import Batch, Position, StepDocument, StoredOutboxRecord, WorkflowRow
@@ -86,7 +87,7 @@ class SqliteStore(SqliteParked, SqliteUpkeep, PublicStore):
         clock: Clock | None = None,
         *,
         busy_timeout_s: float = 30.0,
-        probe: Callable[[str], None] = lambda _step: None,
+        probe: Probe = no_probe,
     ) -> None:
         self._path = Path(path)
         self._prefix = prefix

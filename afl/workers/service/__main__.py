@@ -14,8 +14,7 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Final, NoReturn
 
-from afl.core.handlers.modules import HandlerModuleError, HandlersArgument
-from afl.core.handlers.stuck_handlers import HandlersStuck
+from afl.core.handlers.modules import HandlersArgument
 from afl.core.process.private_files import make_private_file, protect
 from afl.core.process.signals import EndedBySignal, Remaining, draining, signals_handled
 from afl.core.process.standard_streams import standard_streams
@@ -70,8 +69,7 @@ def _main(args: Sequence[str] | None) -> int:
         return WRONG_USAGE
     except Exception as error:  # noqa: BLE001 - the one place of the main thread
         _log.debug("the runner has failed\n%s", exception_traceback(error))
-        is_ours = isinstance(error, (AFLError, HandlerModuleError, HandlersStuck))
-        _say(exception_text(error) if is_ours else exception_line(error))
+        _say(exception_text(error) if isinstance(error, AFLError) else exception_line(error))
         return FAILED
 
 

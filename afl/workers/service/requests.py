@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from afl.compiled.program import CompiledProgram
+from afl.core.clock import Clock, SystemClock
 from afl.core.values import plain_values
-from afl.engine.clock import Clock, SystemClock
 from afl.engine.errors import RuntimeError as EngineError
 from afl.engine.execution.commit_rows import keep_program
 from afl.engine.model.entities import RunnerDefinition, TaskDefinition

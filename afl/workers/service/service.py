@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import logging
 import platform
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from http import HTTPStatus
 from typing import Any, Final
 
+from afl.core.clock import Clock, SystemClock
 from afl.core.handlers.modules import ModuleLoader
 from afl.core.ids import workflow_of
-from afl.engine.clock import Clock, SystemClock
-from afl.engine.types import RUNTIME_VERSION, STEP_SCHEMA_VERSION, WORKFLOW_VERSION
+from afl.core.probes import Probe, no_probe
+from afl.core.versions import RUNTIME_VERSION, STEP_SCHEMA_VERSION, WORKFLOW_VERSION
 from afl.evaluation.evaluator import Evaluator
 from afl.stores.public.persistence import EngineStore
 from afl.workers.handler_routes import HandlerRoutes, TakesModules
@@ -53,7 +54,7 @@ class RunnerService(TakesModules, PollingServer):
         *,
         flows: FlowSource | None = None,
         clock: Clock | None = None,
-        probe: Callable[[str], None] = lambda _step: None,
+        probe: Probe = no_probe,
     ) -> None:
         """`flows` is where `afl:execute` finds its flows; without it, in a store that keeps them (`get_flow`)."""
         self._config = config or RunnerConfig()

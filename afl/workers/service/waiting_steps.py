@@ -13,10 +13,9 @@ from copy import deepcopy
 from dataclasses import replace
 from typing import Final
 
-from afl.core.clock import has_waited
+from afl.core.clock import Clock, has_waited
 from afl.core.ids import event_id_of
 from afl.core.text.exception_text import exception_traceback
-from afl.engine.clock import Clock
 from afl.engine.errors import StoreUnavailable
 from afl.engine.model.entities import LockMetaData, TaskDefinition, TaskState
 from afl.engine.model.store import PAUSED, StepDocument, WorkflowRow

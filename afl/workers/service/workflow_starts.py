@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import builtins
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from hashlib import blake2b
 from typing import Any, Final
 
 from afl.compiled.program import CompiledProgram, ProgramError
-from afl.engine.clock import Clock
+from afl.core.clock import Clock
+from afl.core.probes import Probe, no_probe
 from afl.engine.errors import RuntimeError as EngineError
 from afl.engine.errors import StoreUnavailable, WorkflowConflict
 from afl.engine.model.entities import RunnerDefinition, RunnerState
@@ -50,7 +51,7 @@ class WorkflowStarts:
         evaluator: Evaluator,
         programs: FlowPrograms,
         clock: Clock,
-        probe: Callable[[str], None] = lambda _step: None,
+        probe: Probe = no_probe,
     ) -> None:
         self._store = store
         self._evaluator = evaluator

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-from afl.core.types import AflType, unknown_field
+from afl.core.types import BUILTIN_TYPES, AflType, unknown_field
 from afl.core.values import (
     Refused,
     check_boolean,
@@ -55,20 +55,23 @@ def _write_boolean(out: bytearray, value: Any, _depth: int) -> None:
     out.append(1 if check_boolean(value) else 0)
 
 
-def _integer(name: str) -> Fitting:
+def _write_integer(name: str) -> Write:
     def write(out: bytearray, value: Any, _depth: int) -> None:
         write_long(out, check_integer(value, 0, name))
 
-    return Fitting(name, write)
+    return write
 
 
+#: Writers by the Avro type, for a type's name: each checks what it writes.
+_WRITERS: Final[Mapping[str, Callable[[str], Write]]] = {
+    "string": lambda _name: _write_string,
+    "long": _write_integer,
+    "double": lambda _name: _write_double,
+    "boolean": lambda _name: _write_boolean,
+    "record afl.v1.Value": lambda _name: write_json,
+}
 BUILTIN_FITTINGS: Final[Mapping[str, Fitting]] = {
-    "String": Fitting("String", _write_string),
-    "Int": _integer("Int"),
-    "Long": _integer("Long"),
-    "Double": Fitting("Double", _write_double),
-    "Boolean": Fitting("Boolean", _write_boolean),
-    "Json": Fitting("Json", write_json),
+    name: Fitting(name, _WRITERS[row.avro](name)) for name, row in BUILTIN_TYPES.items()
 }
 
 

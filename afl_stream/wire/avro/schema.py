@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import fastavro.schema
 
+from afl.core.text.exception_text import exception_line
 from afl_stream.errors import Reason, Unreadable
 
 #: Longest schema text that is parsed. Texts come from any writer.
@@ -50,8 +51,8 @@ def parse_schema_text(text: str) -> WriterSchema:
         bare = _bare(json.loads(text), 0)
         root = fastavro.schema.parse_schema(bare, named)
         canonical = fastavro.schema.to_parsing_canonical_form(bare)
-    except Exception as error:  # the text comes from any writer
-        raise Unreadable(Reason.BAD_SCHEMA, f"not an Avro schema ({type(error).__name__}: {error})") from error
+    except Exception as error:  # whatever the parser stumbles over in anybody's text
+        raise Unreadable(Reason.BAD_SCHEMA, f"no Avro schema ({exception_line(error)})") from error
     _refuse_malformed(named)
     _refuse_types_without_bytes(root, named)
     return WriterSchema(text=text, canonical=canonical, fingerprint=fingerprint_of(canonical), root=root, named=named)

@@ -17,7 +17,7 @@ from pymongo import MongoClient
 from pymongo.monitoring import CommandFailedEvent, CommandListener, CommandStartedEvent, CommandSucceededEvent
 
 from afl.config import MongoDBConfig
-from afl.engine.clock import ManualClock
+from afl.core.clock import ManualClock
 from afl.engine.errors import (
     DocumentTooLarge,
     ForeignStore,

@@ -16,7 +16,7 @@ from pymongo.database import Database
 from pymongo.errors import OperationFailure
 
 from afl.config import MongoDBConfig
-from afl.engine.clock import ManualClock
+from afl.core.clock import ManualClock
 from afl.engine.errors import StoreCorrupt, VersionMismatchError
 from afl.engine.model.entities import TaskDefinition
 from afl.engine.model.store import StepDocument, WorkflowRow

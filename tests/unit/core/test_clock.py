@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from afl.engine.clock import ManualClock, SystemClock
+from afl.core.clock import ManualClock, SystemClock
 
 
 def test_a_manual_clock_stands_still_until_it_is_moved() -> None:

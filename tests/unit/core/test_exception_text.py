@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from afl.core.limits import MAX_EXCEPTION_CHARS
 from afl.core.text.exception_text import (
-    MAX_EXCEPTION_CHARS,
     MAX_TRACEBACK_CHARS,
     exception_class,
     exception_line,

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 
 from afl.compiled.program import CompiledProgram, Node
 from afl.compiler import compile_text
-from afl.engine.clock import ManualClock
+from afl.core.clock import ManualClock
 from afl.engine.errors import StepFailure
 from afl.engine.execution.scripts import ScriptRunner
 from afl.engine.model.store import WorkflowRow

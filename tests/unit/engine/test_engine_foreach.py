@@ -33,7 +33,7 @@ def test_a_map_is_gone_through_by_its_keys() -> None:
     assert outputs_of(EACH, {"xs": {"b": 1, "a": 2}}) == {"r": ["b", "a"]}
 
 
-@pytest.mark.parametrize(("scalar", "kind"), [("text", "String"), (3, "Int"), (1.5, "Double"), (True, "Boolean")])
+@pytest.mark.parametrize(("scalar", "kind"), [("text", "String"), (3, "Long"), (1.5, "Double"), (True, "Boolean")])
 def test_a_scalar_is_an_error(scalar: Value, kind: str) -> None:
     error = failure_of(Engine(EACH).start({"xs": scalar}))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from afl.compiled.program import CompiledProgram
 from afl.compiler import compile_text
-from afl.engine.clock import ManualClock
+from afl.core.clock import ManualClock
 from afl.engine.operations.unanswered import all_waiting_steps, unanswered_facets, waiting_steps
 from afl.evaluation.evaluator import Evaluator
 from afl.stores.memory.store import MemoryStore

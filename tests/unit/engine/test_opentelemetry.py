@@ -16,7 +16,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ParentBased, Sampler, TraceIdRatioBased
 from opentelemetry.trace import SpanContext, SpanKind, StatusCode
 
-from afl.engine.clock import ManualClock
+from afl.core.clock import ManualClock
 from afl.telemetry.otel_sink import OpenTelemetrySink
 from afl.telemetry.telemetry import Telemetry
 from tests.unit.engine.running import Engine

@@ -14,14 +14,14 @@ from afl.compiled.program import (
     ProgramVersionError,
     check_schema_version,
 )
-from afl.engine import types, versions
+from afl.core import versions as core
+from afl.engine import versions
 from afl.engine.errors import VersionMismatchError
 from afl.engine.execution.task_dispatch import TaskDispatch
 from afl.engine.model.store import Batch
 from afl.engine.versions import Versions
 from afl.engine.workflow_cache import WorkflowCache
 from afl.stores.memory.store import MemoryStore
-from afl_stream import limits
 from afl_stream.errors import NewerFormat, Reason, Unreadable
 from afl_stream.wire import versions as stream_versions
 
@@ -105,10 +105,9 @@ def test_a_fix_release_changes_nothing() -> None:
     stream_versions.check_versions(("1.0", "1.0", "0.1.99"))
 
 
-def test_both_sides_write_the_same_versions() -> None:
-    stated = (types.WORKFLOW_VERSION, types.STEP_SCHEMA_VERSION, types.RUNTIME_VERSION)
+def test_both_sides_and_programs_write_the_versions_of_the_one_place() -> None:
+    stated = (core.WORKFLOW_VERSION, core.STEP_SCHEMA_VERSION, core.RUNTIME_VERSION)
 
-    assert stated == (limits.WORKFLOW_VERSION, limits.STEP_SCHEMA_VERSION, limits.RUNTIME_VERSION)
     assert tuple(versions.SUPPORTED) == stream_versions.CURRENT == stated
     assert stated[0] == SCHEMA_VERSION
 

@@ -2,7 +2,7 @@
 
 import json
 
-from afl.engine.clock import ManualClock
+from afl.core.clock import ManualClock
 from afl.engine.states import StepState
 from afl.engine.types import ObjectType, WorkflowId
 from afl.stores.public.step import StepDefinition

@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from afl.engine.clock import ManualClock
+from afl.core.clock import ManualClock
 from afl.engine.types import ObjectType, StepId, WorkflowId
 from afl.stores.public.step import StepDefinition
 from afl.telemetry.logging_sink import LOGGER_NAME, JsonLinesFormatter, LoggingSink

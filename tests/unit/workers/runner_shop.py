@@ -6,7 +6,7 @@ import json
 from http.client import HTTPConnection
 from typing import Any
 
-from afl.engine.clock import ManualClock
+from afl.core.clock import ManualClock
 from afl.engine.model.entities import (
     FlowDefinition,
     FlowIdentity,

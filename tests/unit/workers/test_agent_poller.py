@@ -10,8 +10,8 @@ from unittest.mock import MagicMock
 
 import pytest
 
+from afl.core.clock import ManualClock
 from afl.core.process.crashes import Crash
-from afl.engine.clock import ManualClock
 from afl.engine.errors import StoreCorrupt, StoreUnavailable
 from afl.engine.model.entities import TaskDefinition, TaskState
 from afl.engine.model.store import Batch

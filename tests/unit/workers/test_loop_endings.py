@@ -8,8 +8,8 @@ import threading
 
 import pytest
 
+from afl.core.clock import ManualClock
 from afl.core.handlers.stuck_handlers import HandlersStuck
-from afl.engine.clock import ManualClock
 from afl.engine.errors import StoreUnavailable
 from afl.engine.model.entities import ServerState, TaskState
 from afl.evaluation.evaluator import Evaluator, ExecutionResult

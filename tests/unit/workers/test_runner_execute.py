@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from afl.core.clock import ManualClock
 from afl.core.process.crashes import Crash
-from afl.engine.clock import ManualClock
 from afl.engine.errors import StoreUnavailable
 from afl.engine.model.entities import FlowDefinition, RunnerState, SourceText, TaskDefinition, TaskState
 from afl.engine.model.store import Batch

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from afl.engine.clock import ManualClock
+from afl.core.clock import ManualClock
 from afl.engine.execution.execution import Execution
 from afl.engine.execution.task_dispatch import TaskDispatch
 from afl.engine.model.entities import TaskState

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from afl.engine.clock import ManualClock
+from afl.core.clock import ManualClock
 from afl.engine.errors import StoreUnavailable
 from afl.engine.model.entities import HandledCount, ServerDefinition, ServerState
 from afl.stores.memory.store import MemoryStore

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from afl.compiled.program import CompiledProgram
 from afl.compiler import compile_text
+from afl.core.clock import Clock
 from afl.core.ids import event_id_of
-from afl.engine.clock import Clock
 from afl.engine.model.entities import ServerState, TaskDefinition
 from afl.engine.types import Value
 from afl.evaluation.evaluator import Evaluator, ExecutionResult

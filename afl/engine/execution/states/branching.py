@@ -88,8 +88,8 @@ def _elements(source: Value, plan: BlockPlan) -> list[Value]:
         return source
     if isinstance(source, dict):
         return list(source)
-    kind = {bool: "Boolean", int: "Int", float: "Double", str: "String"}.get(type(source), type(source).__name__)
-    raise EvaluationError(expression=plan.source_text, message=f"foreach needs an array or a map, found a {kind}")
+    found = type_name(source)
+    raise EvaluationError(expression=plan.source_text, message=f"foreach needs an array or a map, found a {found}")
 
 
 def _holds(execution: Execution, step: StepRecord, frame: Frame, case: CasePlan) -> bool:

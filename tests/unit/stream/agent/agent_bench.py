@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from afl.core.probes import Probe, no_probe
 from afl_stream.agent.agent import Agent, AgentConfig
 from afl_stream.embedded.transport import EmbeddedAdmin, EmbeddedBroker, EmbeddedConsumer, EmbeddedTransport
 from afl_stream.reading.topic_log import TopicLog
@@ -106,8 +107,8 @@ class Deployment:
     def agent(
         self,
         *,
-        probe: Callable[[str], None] = lambda step: None,
-        transport_probe: Callable[[str], None] | None = None,
+        probe: Probe = no_probe,
+        transport_probe: Probe | None = None,
         config: Mapping[str, Any] | None = None,
         codec: object = None,
         clock_s: Callable[[], float] = time.monotonic,
@@ -158,8 +159,8 @@ class TestAgent(Agent):
     def __init__(
         self,
         deployment: Deployment,
-        probe: Callable[[str], None],
-        transport_probe: Callable[[str], None] | None,
+        probe: Probe,
+        transport_probe: Probe | None,
         settings: Mapping[str, Any],
         codec: object,
         clock_s: Callable[[], float],
