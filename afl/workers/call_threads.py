@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from afl.core.errors import AFLError
 from afl.core.handlers.loops import cancel_the_rest
 from afl.core.handlers.outcomes import HandlerTimeout, NotRun, Outcome, Returned, outcome_within
 from afl.core.handlers.pool import LOOP_GRACE_S, HandlerPool
@@ -19,7 +20,7 @@ from afl.workers.tool_registry import Handler
 __all__ = ["CallThreads", "Calls", "CallsHere", "HandlerTimeout", "LoopRunsHere"]
 
 
-class LoopRunsHere(Exception):
+class LoopRunsHere(AFLError):
     """A handler's coroutine should run to its end in a thread whose event loop is already running."""
 
     def __init__(self) -> None:

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from afl.compiled.program import Node
 from afl.core.clock import Clock, SystemClock
+from afl.core.probes import Probe, no_probe
 from afl.evaluation.evaluator import Evaluator
 from afl.stores.public.persistence import EngineStore
 from afl.workers.server_record import ServerRecord
@@ -41,7 +42,7 @@ class PollingServer:
         source: HandlerSource,
         *,
         clock: Clock | None = None,
-        probe: Callable[[str], None] = lambda _step: None,
+        probe: Probe = no_probe,
         topics: Sequence[str] = (),
         renew_interval_ms: int = 0,
         beside: Callable[[], AbstractContextManager[object]] = nullcontext,

@@ -19,6 +19,7 @@ from typing import Final
 
 from afl.compiled.program import Node
 from afl.core.clock import Clock, SystemClock, has_waited
+from afl.core.probes import Probe, no_probe
 from afl.core.text.exception_text import exception_line, exception_text, exception_traceback
 from afl.engine import limits
 from afl.engine.errors import ForeignStore, ProgramMismatch, StepFailure, StoreCorrupt, VersionMismatchError
@@ -84,7 +85,7 @@ class TaskLoop:
         settings: LoopSettings,
         *,
         clock: Clock | None = None,
-        probe: Callable[[str], None] = lambda _step: None,
+        probe: Probe = no_probe,
         beside: Callable[[], AbstractContextManager[object]] = nullcontext,
         sweep: Callable[[], int] | None = None,
     ) -> None:

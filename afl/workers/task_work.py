@@ -15,6 +15,7 @@ from afl.core.handlers.retry import next_try_s
 from afl.core.handlers.returned import BadResult, answers_later, plain_result, plain_update
 from afl.core.handlers.routes import Route
 from afl.core.ids import split_event_id
+from afl.core.probes import Probe
 from afl.core.process.crashes import Crash
 from afl.core.text.exception_text import exception_class, exception_line, exception_text, exception_traceback
 from afl.core.text.warning_limits import LimitedLog
@@ -112,7 +113,7 @@ class TaskWork:
         resume: Callable[[str], object],
         count: Callable[[str, bool], None],
         stopping: threading.Event,
-        probe: Callable[[str], None],
+        probe: Probe,
         store_waits_s: Sequence[float] = STORE_WAITS_S,
     ) -> None:
         self._store = store

@@ -30,7 +30,7 @@ SIGNALS: Final = {
     "afl.engine.values.declared.Unsure": "the quick copy of a value gives up, and the full check looks",
     "afl.engine.values.sizes.TooDeep": "becomes a ValueTooDeep, which names the value",
     "afl.engine.values.operators.OperationError": "becomes an EvaluationError, which names the expression",
-    "afl.engine.execution.waits.Cause": "carries the first cause of a failure up the tree of steps",
+    "afl.engine.execution.waits.InnerFailure": "carries the first cause of a failure up the tree of steps",
     "afl.engine.planning.known_programs._NotCopied": "a tree is not plain JSON, and is read as JSON text",
     "afl.formatting.reader.UnknownConstruct": "becomes a FormatRefused, which names the source",
     "afl.scripts.frames.FramesEnded": "a worker's pipe has ended: the pool starts another one",
@@ -48,7 +48,7 @@ SIGNALS: Final = {
 #: What ends the process: nothing that catches exceptions may stop it.
 ENDS: Final = {
     "afl.core.process.crashes.Crash": "the death of the process, as tests make it",
-    "afl.core.process.signals.Told": "a signal, as Python's own KeyboardInterrupt is",
+    "afl.core.process.signals.EndedBySignal": "a signal, as Python's own KeyboardInterrupt is",
 }
 
 

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
+from afl.core.errors import AFLError
+
 #: Takes the payload, or the payload and its context; returns a dict, None, `Deferred`, or an awaitable of one of them.
 Handler: TypeAlias = Callable[..., Any]
 
@@ -37,7 +39,7 @@ class Deferred:
     answers_later: Final = True
 
 
-class HandlerOver(Exception):
+class HandlerOver(AFLError):
     """A handler acted for its step after its answer was given or its time was up."""
 
     def __init__(self, step_id: str) -> None:

@@ -15,6 +15,7 @@ from queue import SimpleQueue
 from threading import Event, Lock, Thread
 from typing import Final
 
+from afl.core.clock import MonotonicClock, monotonic_s
 from afl.core.handlers.calling import Handler
 from afl.core.handlers.loops import run_loop
 from afl.core.handlers.outcomes import Call, HandlerBatch, NotRun, Outcome, Raised, Returned, TimedOut, outcome_of
@@ -55,7 +56,7 @@ class HandlerPool:
         max_stuck: int,
         on_fatal: Callable[[BaseException], None],
         on_stuck: Callable[[HandlersStuck], None] = lambda _error: None,
-        clock_s: Callable[[], float] = time.monotonic,
+        clock_s: MonotonicClock = monotonic_s,
         name: str = "handler",
     ) -> None:
         """`name` is what the names of its threads begin with."""

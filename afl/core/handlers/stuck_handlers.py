@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from threading import Lock
 
+from afl.core.errors import AFLError
 
-class HandlersStuck(Exception):
+
+class HandlersStuck(AFLError):
     """More handlers are stuck than allowed: the process ends, and must be restarted without them."""
 
     def __init__(self, facets: Counter[str], most: int) -> None:
