@@ -4,29 +4,42 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+import click
 
 from afl.core.types import type_name
-from afl.engine.model.plan import FacetPlan
-from afl.engine.model.store import CANCELLED, ENDED_STATUSES, StepDocument, WorkflowRow
-from afl.engine.planning.planner import plan_workflow
-from afl.engine.planning.programs import stored_program
-from afl.engine.planning.value_checks import check_result
-from afl.engine.states import EventState, StepState
-from afl.engine.types import Value
-from afl.stores.public.persistence import EngineStore
-from afl_stream.client.client import Client
-from afl_stream.commands.asking import ask, what_comes_next
-from afl_stream.commands.inputs import json_object
+from afl_stream.commands.arguments import common, reason_option
 from afl_stream.commands.invocation import Invocation, open_transport, store_here
 from afl_stream.commands.refusals import CommandRefused, NotFound
 from afl_stream.errors import AlreadyEnded
 from afl_stream.exit_codes import ExitCode
-from afl_stream.wire.command_answers import KEPT
-from afl_stream.wire.messages import Lifecycle, check_workflow_id, workflow_of
+
+if TYPE_CHECKING:
+    from afl.engine.model.plan import FacetPlan
+    from afl.engine.model.store import StepDocument, WorkflowRow
+    from afl.engine.types import Value
+    from afl.stores.public.persistence import EngineStore
+    from afl_stream.wire.messages import Lifecycle
 
 
-def continue_step(invocation: Invocation, step_id: str, result_text: str) -> ExitCode:
-    """Answer a step with a result."""
+@click.command("continue")
+@click.argument("step_id")
+@click.option("--result", "result_text", required=True, metavar="JSON", help="An object; @FILE or - reads it.")
+@common
+def continue_command(invocation: Invocation, step_id: str, result_text: str) -> ExitCode:
+    """Answer the step STEP_ID by hand. The result is checked against the facet's returns first.
+
+    \b
+    Examples:
+      afl-stream continue order-17:0a1b2c --result '{"receipt": "r-1"}'
+      afl-stream continue order-17:0a1b2c --result @receipt.json
+    """
+    from afl_stream.client.client import Client
+    from afl_stream.commands.asking import ask
+    from afl_stream.commands.inputs import json_object
+    from afl_stream.wire.messages import workflow_of
+
     config = invocation.settings()
     workflow_of(step_id)
     result = json_object(result_text, "--result")
@@ -47,8 +60,22 @@ def continue_step(invocation: Invocation, step_id: str, result_text: str) -> Exi
     return _told(invocation, f"answered step {step_id}", document, reply)
 
 
-def fail_step(invocation: Invocation, step_id: str, message: str, error_type: str) -> ExitCode:
-    """Answer a step with a failure."""
+@click.command("fail")
+@click.argument("step_id")
+@click.option("--message", default="failed by hand", show_default=True, help="What went wrong.")
+@click.option("--type", "error_type", default="Failed", show_default=True, help="The error's class, by name.")
+@common
+def fail_command(invocation: Invocation, step_id: str, message: str, error_type: str) -> ExitCode:
+    """Fail the step STEP_ID by hand.
+
+    \b
+    Examples:
+      afl-stream fail order-17:0a1b2c --message "card declined" --type CardDeclined
+    """
+    from afl_stream.client.client import Client
+    from afl_stream.commands.asking import ask
+    from afl_stream.wire.messages import workflow_of
+
     config = invocation.settings()
     workflow_of(step_id)
     attempt = None
@@ -67,8 +94,24 @@ def fail_step(invocation: Invocation, step_id: str, message: str, error_type: st
     return _told(invocation, f"failed step {step_id}", document, reply)
 
 
-def cancel(invocation: Invocation, workflow_id: str, reason: str) -> ExitCode:
-    """Ask for a run to be cancelled."""
+@click.command("cancel")
+@click.argument("workflow_id")
+@reason_option
+@common
+def cancel_command(invocation: Invocation, workflow_id: str, reason: str) -> ExitCode:
+    """Ask for the run WORKFLOW_ID to be cancelled, whatever it waits for.
+
+    Later answers have no effect. A handler can ask its context whether its run was cancelled.
+
+    \b
+    Examples:
+      afl-stream cancel order-17 --reason "ordered twice"
+    """
+    from afl.engine.model.store import CANCELLED, ENDED_STATUSES
+    from afl_stream.client.client import Client
+    from afl_stream.commands.asking import ask
+    from afl_stream.wire.messages import check_workflow_id
+
     config = invocation.settings()
     check_workflow_id(workflow_id)
     with open_transport(config) as transport, Client(config, transport) as client:
@@ -87,6 +130,10 @@ def cancel(invocation: Invocation, workflow_id: str, reason: str) -> ExitCode:
 
 def _waiting_step(store: EngineStore, step_id: str) -> tuple[WorkflowRow, StepDocument]:
     """Return the step, which waits for an answer. Raises NotFound, CommandRefused."""
+    from afl.engine.model.store import ENDED_STATUSES
+    from afl.engine.states import EventState, StepState
+    from afl_stream.wire.messages import workflow_of
+
     workflow_id = workflow_of(step_id)
     row = store.load_workflow(workflow_id)
     if row is None:
@@ -113,6 +160,10 @@ def _waiting_step(store: EngineStore, step_id: str) -> tuple[WorkflowRow, StepDo
 
 def _check_result(store: EngineStore, row: WorkflowRow, step: StepDocument, result: Mapping[str, Value]) -> None:
     """Refuse a result that the evaluator would fail the step for. Raises CommandRefused."""
+    from afl.engine.planning.planner import plan_workflow
+    from afl.engine.planning.programs import stored_program
+    from afl.engine.planning.value_checks import check_result
+
     program = stored_program(store, row.program)
     if program is None:
         return
@@ -132,6 +183,10 @@ def _returns_text(facet: FacetPlan) -> str:
 
 def _told(invocation: Invocation, text: str, document: Mapping[str, object], reply: object) -> ExitCode:
     """Print what was sent. `reply` is an evaluator's answer to it; None: none yet."""
+    from afl_stream.commands.asking import what_comes_next
+    from afl_stream.wire.command_answers import KEPT
+    from afl_stream.wire.messages import Lifecycle
+
     terminal, is_answered = invocation.terminal(), reply is not None
     if terminal.as_json:
         terminal.document({**document, "answered": is_answered})

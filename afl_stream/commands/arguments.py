@@ -7,7 +7,7 @@ import functools
 import os
 import sys
 from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
@@ -15,8 +15,10 @@ from afl.core.process.click_options import strictness_options
 from afl.core.process.signals import EndedBySignal
 from afl.core.process.standard_streams import give_up_output, stdout_apart
 from afl.core.strictness import Strictness
-from afl_stream.commands.invocation import Invocation
 from afl_stream.exit_codes import ExitCode
+
+if TYPE_CHECKING:
+    from afl_stream.commands.invocation import Invocation
 
 #: The context object of a command whose process runs only that command, and ends with it.
 PROCESS: Final = object()
@@ -45,6 +47,8 @@ def common(command: F) -> F:
         verbosity: int,
         **options: Any,
     ) -> int:
+        from afl_stream.commands.invocation import Invocation
+
         invocation = Invocation(
             config_file=config_file,
             bootstrap=bootstrap,
@@ -136,6 +140,7 @@ new_store_option = click.option(
     is_flag=True,
     help="Give the deployment this store where it has another: all that its topics hold is read and run again.",
 )
+reason_option = click.option("--reason", default="", help="The reason, kept with the run.")
 allow_scripts_option = click.option("--allow-scripts", is_flag=True, help="Run the scripts of programs, isolated.")
 
 

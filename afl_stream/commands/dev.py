@@ -6,21 +6,34 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from afl.compiled.program import CompiledProgram, Kind
+import click
+
 from afl.core.process.signals import draining
-from afl.engine.model.plan import WorkflowPlan
-from afl_stream.client.client import NotInTime
+from afl_stream.commands.arguments import (
+    allow_scripts_option,
+    common,
+    facets_option,
+    files_argument,
+    find_modules_here,
+    handlers_option,
+    inputs_document_option,
+    inputs_option,
+    new_store_option,
+    service,
+    timeout_option,
+    workflow_id_option,
+)
 from afl_stream.commands.invocation import Invocation
-from afl_stream.commands.programs import checked_inputs, compile_program
 from afl_stream.commands.refusals import CommandRefused, refuse_unused_facets
-from afl_stream.commands.reports import exit_code_of_run, run_document, show_ending
-from afl_stream.commands.terminal import Terminal
-from afl_stream.commands.unanswered import tell_not_ended, tell_unanswered
-from afl_stream.dev import LocalDeployment, Progress
-from afl_stream.evaluator.service import tune_collector
 from afl_stream.exit_codes import ExitCode
-from afl_stream.wire.messages import check_workflow_id
+
+if TYPE_CHECKING:
+    from afl.compiled.program import CompiledProgram
+    from afl.engine.model.plan import WorkflowPlan
+    from afl_stream.commands.terminal import Terminal
+    from afl_stream.dev import LocalDeployment, Progress
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,8 +52,43 @@ class DevOptions:
     stay: bool = False
 
 
-def run_dev(invocation: Invocation, options: DevOptions) -> ExitCode:
-    """Run it all. It stays in this process, also where the settings name a cluster."""
+@click.command("dev")
+@files_argument(required=True)
+@handlers_option
+@facets_option
+@click.option(
+    "--start", "--workflow", "workflow", metavar="NAME", help="Workflow to start; by default the only one in FILEs."
+)
+@inputs_option
+@inputs_document_option
+@workflow_id_option
+@timeout_option
+@click.option("--audit", "audit_file", metavar="PATH", help="Audit file; by default audit.jsonl in the data directory.")
+@click.option("--stay", is_flag=True, help="Continue after the run's end, until Ctrl-C.")
+@allow_scripts_option
+@new_store_option
+@common
+@service
+def dev_command(invocation: Invocation, **given: Any) -> ExitCode:
+    """Run FILEs in one process: topics, evaluator, agents and audit, and a run of the workflow.
+
+    Ends with the run. If the run waits for events without a handler, it ends with 1 and nothing is lost:
+    `afl-stream continue` answers, and `afl-stream evaluator --until-idle` (or dev with the same --id) continues.
+
+    \b
+    Examples:
+      afl-stream dev orders.afl --handlers shop.handlers --input order=17
+      afl-stream dev orders.afl --start Refund --inputs @refund.json --json
+      afl-stream dev orders.afl --id order-17 --input order=17
+    """
+    find_modules_here()
+    from afl_stream.commands.programs import checked_inputs, compile_program
+    from afl_stream.dev import LocalDeployment
+    from afl_stream.evaluator.service import tune_collector
+    from afl_stream.wire.messages import check_workflow_id
+
+    options = DevOptions(**given)
+    # It stays in this process, also where the settings name a cluster.
     invocation = replace(invocation, is_embedded=True)
     config, terminal = invocation.settings(), invocation.terminal()
     if options.workflow_id is not None:
@@ -87,6 +135,10 @@ def _follow(
     program: CompiledProgram,
     timeout_s: float | None,
 ) -> ExitCode:
+    from afl_stream.client.client import NotInTime
+    from afl_stream.commands.reports import exit_code_of_run, run_document, show_ending
+    from afl_stream.commands.unanswered import tell_not_ended, tell_unanswered
+
     terminal = invocation.terminal()
     terminal.remark(f"run {workflow_id} of {plan.name}")
     with _progress(terminal, plan.name) as on_progress:
@@ -115,6 +167,8 @@ def _follow(
 
 def _check_handlers(deployment: LocalDeployment, options: DevOptions, program: CompiledProgram) -> None:
     """Refuse handlers that no event of the program would ever reach."""
+    from afl.compiled.program import Kind
+
     registered = () if deployment.agent is None else deployment.agent.registered_names()
     if options.handlers:
         refuse_unused_facets(options.facets, registered)

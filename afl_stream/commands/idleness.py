@@ -1,13 +1,17 @@
-"""The end of a service that was told to stop when it is idle: when it has read everything."""
+"""How a service ends: drained after a signal, or when it is idle because it has read everything."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from afl.core.clock import MonotonicClock, monotonic_s
 from afl_stream.settings.config import StreamConfig
 from afl_stream.transport import TransportError
 
+#: How long a drain may take before the process ends all the same: then it waits for something that does not answer. An
+#: agent's handlers have their grace period before that.
+DRAIN_LIMIT_S: Final = 20.0
 #: Consecutive empty reads after which everything is read.
 _EMPTY_READS = 3
 #: On Kafka a first read comes back while the fetch behind it is still under way: quiet means quiet for so long.
@@ -69,3 +73,8 @@ class Idleness:
             self._quiet_since_s = now_s
         self._empty += 1
         return self._empty >= _EMPTY_READS and now_s - self._quiet_since_s >= self._quiet_s
+
+
+def ends_when(until_idle: bool) -> str:
+    """Return in words when a service ends by itself, or what ends it."""
+    return "ends when it is idle" if until_idle else "Ctrl-C drains and ends it"

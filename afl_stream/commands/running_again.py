@@ -5,49 +5,93 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from functools import partial
+from typing import TYPE_CHECKING, Final
 
-from afl.engine.execution.task_dispatch import TaskDispatch
-from afl.engine.operations.operation_errors import OperationRefused, UnknownStep
-from afl.engine.operations.operations import Action, Kind
-from afl.engine.workflow_cache import WorkflowCache
-from afl.stores.public.persistence import EngineStore
-from afl_stream.client.client import Client, drawn_id
-from afl_stream.commands.asking import ask, what_comes_next
+import click
+
+from afl_stream.commands.arguments import common, reason_option
 from afl_stream.commands.invocation import Invocation, open_transport, store_here
 from afl_stream.commands.refusals import CommandRefused, NotFound
 from afl_stream.exit_codes import ExitCode
-from afl_stream.wire.messages import check_workflow_id, workflow_of
 
-#: The line for each action, with the number of steps that it begins again.
-_TOLD = {
-    Kind.RETRY: "asked to retry {what}: {count} will be run again",
-    Kind.RERUN: "asked to run {what} again: {count} will be run again",
-    Kind.RESET: "asked to reset {what}: it runs again from its start",
+if TYPE_CHECKING:
+    from afl.engine.operations.operations import Action
+    from afl.stores.public.persistence import EngineStore
+
+#: The line for each kind of action, with the number of steps that it begins again.
+_TOLD: Final = {
+    "retry": "asked to retry {what}: {count} will be run again",
+    "rerun": "asked to run {what} again: {count} will be run again",
+    "reset": "asked to reset {what}: it runs again from its start",
 }
 
 
-def retry(invocation: Invocation, target: str, reason: str) -> ExitCode:
-    """Ask for what has failed in a run, or in a step, to be retried."""
-    workflow_id, step_id = _target(target)
+@click.command("retry")
+@click.argument("target", metavar="WORKFLOW_OR_STEP")
+@reason_option
+@common
+def retry_command(invocation: Invocation, target: str, reason: str) -> ExitCode:
+    """Ask for what has failed to be retried: all of a run, or a failed step, or what failed inside a step.
+
+    A cancelled run continues where it was. Complete steps stay as they are, and steps that the failure had stopped
+    continue. Events are sent again with a higher attempt; answers to the earlier ones do not count.
+
+    \b
+    Examples:
+      afl-stream retry order-17
+      afl-stream retry order-17:0a1b2c3d4e5f60718293a4b5 --reason "the bank is back"
+    """
+    from afl.engine.operations.operations import Action, Kind
+    from afl_stream.wire.messages import check_workflow_id, workflow_of
+
+    workflow_id = workflow_of(target) if ":" in target else check_workflow_id(target)
+    step_id = target if ":" in target else None
     return _operate(invocation, workflow_id, Action(kind=Kind.RETRY, step_id=step_id, reason=reason))
 
 
-def rerun(invocation: Invocation, step_id: str, reason: str) -> ExitCode:
-    """Ask for a step to be run again, with all steps that depend on it."""
+@click.command("rerun")
+@click.argument("step_id")
+@reason_option
+@common
+def rerun_command(invocation: Invocation, step_id: str, reason: str) -> ExitCode:
+    """Ask for the step STEP_ID to be run again, whatever its result, with all steps that depend on it.
+
+    The run must have ended, or wait. The earlier steps stay in the store. Steps that do not depend on this one are not
+    run again, and continue to wait for their answers.
+
+    \b
+    Examples:
+      afl-stream rerun order-17:0a1b2c3d4e5f60718293a4b5 --reason "wrong price"
+    """
+    from afl.engine.operations.operations import Action, Kind
+    from afl_stream.wire.messages import workflow_of
+
     return _operate(invocation, workflow_of(step_id), Action(kind=Kind.RERUN, step_id=step_id, reason=reason))
 
 
-def reset(invocation: Invocation, workflow_id: str, reason: str) -> ExitCode:
-    """Ask for a run to begin again."""
+@click.command("reset")
+@click.argument("workflow_id")
+@reason_option
+@common
+def reset_command(invocation: Invocation, workflow_id: str, reason: str) -> ExitCode:
+    """Ask for the run WORKFLOW_ID to begin again, with the same inputs and program, whatever its result.
+
+    \b
+    Examples:
+      afl-stream reset order-17
+    """
+    from afl.engine.operations.operations import Action, Kind
+    from afl_stream.wire.messages import check_workflow_id
+
     return _operate(invocation, check_workflow_id(workflow_id), Action(kind=Kind.RESET, reason=reason))
 
 
-def _target(text: str) -> tuple[str, str | None]:
-    """Return a run's id, or a step's with that of its run."""
-    return (workflow_of(text), text) if ":" in text else (check_workflow_id(text), None)
-
-
 def _operate(invocation: Invocation, workflow_id: str, action: Action) -> ExitCode:
+    """Send an action, once it was tried on the store if that is at hand, and print what comes of it."""
+    from afl.engine.operations.operations import Kind
+    from afl_stream.client.client import Client, drawn_id
+    from afl_stream.commands.asking import ask, what_comes_next
+
     config, terminal = invocation.settings(), invocation.terminal()
     steps: Sequence[str] | None = None
     with open_transport(config) as transport, Client(config, transport) as client:
@@ -80,7 +124,7 @@ def _operate(invocation: Invocation, workflow_id: str, action: Action) -> ExitCo
         )
         return ExitCode.OK
     count = "the steps concerned" if steps is None else f"{len(steps):,} step{'s' * (len(steps) != 1)}"
-    terminal.line(_TOLD[action.kind].format(what=action.step_id or workflow_id, count=count))
+    terminal.line(_TOLD[action.kind.value].format(what=action.step_id or workflow_id, count=count))
     terminal.remark(what_comes_next(invocation, "does", is_answered=is_answered))
     return ExitCode.OK
 
@@ -90,6 +134,10 @@ def _tried(store: EngineStore, workflow_id: str, action: Action) -> Sequence[str
 
     Raises NotFound and CommandRefused for what it would refuse.
     """
+    from afl.engine.execution.task_dispatch import TaskDispatch
+    from afl.engine.operations.operation_errors import OperationRefused, UnknownStep
+    from afl.engine.workflow_cache import WorkflowCache
+
     workflows = WorkflowCache(store, TaskDispatch(), runs_scripts=True)
     try:
         opened = workflows.open_again(workflow_id, action)

@@ -4,24 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+import click
 
 from afl.core.clock import epoch_ms
-from afl.engine.model.entities import ServerDefinition, ServerState
-from afl.workers.heartbeat import is_stale
+from afl_stream.commands.arguments import common
 from afl_stream.commands.invocation import Invocation, open_store
 from afl_stream.commands.terminal import Terminal, duration_text
 from afl_stream.exit_codes import ExitCode
+
+if TYPE_CHECKING:
+    from afl.engine.model.entities import ServerDefinition
 
 #: Servers that ended longer ago are listed only when all are asked for.
 _ENDED_LATELY_MS: Final = 24 * 60 * 60 * 1_000
 #: Handlers that are listed by name; --json has all.
 _MOST_NAMES: Final = 6
-_ENDED: Final = (ServerState.SHUTDOWN, ServerState.ERROR)
 
 
-def servers(invocation: Invocation, *, all_servers: bool) -> ExitCode:
-    """List the servers, those that are alive first."""
+@click.command("servers")
+@click.option("--all", "all_servers", is_flag=True, help="Also list servers that ended more than a day ago.")
+@common
+def servers_command(invocation: Invocation, all_servers: bool) -> ExitCode:
+    """List the servers that work on the deployment's store: pollers, runners and evaluators, with their state, when
+    they were last seen, their handlers, and how many tasks each has handled or failed.
+
+    A server that has not signed off and has missed three heartbeats is shown as stale: others take over its tasks.
+    An agent on Kafka is listed with --registry; other agents are known only to the broker, as members of their groups.
+
+    \b
+    Examples:
+      afl-stream servers
+      afl-stream servers --json | jq '.[] | select(.stale)'
+    """
     config, terminal = invocation.settings(), invocation.terminal()
     now_ms = epoch_ms()
     with open_store(config) as store:
@@ -41,6 +57,8 @@ def _show(terminal: Terminal, shown: Sequence[ServerDefinition], now_ms: int) ->
     if not shown:
         terminal.remark("no servers; pollers, runners and evaluators appear here once they have started")
         return
+    from afl.workers.heartbeat import is_stale
+
     terminal.table(
         ("server", "service", "group", "name", "state", "last seen", "handlers", "handled", "failed", ""),
         [
@@ -70,7 +88,10 @@ def _names(names: Sequence[str]) -> str:
 
 def _rank(server: ServerDefinition, now_ms: int) -> int:
     """Order the living first, then those that died without signing off, then those that ended."""
-    return 2 if server.state in _ENDED else int(is_stale(server, now_ms))
+    from afl.engine.model.entities import ServerState
+    from afl.workers.heartbeat import is_stale
+
+    return 2 if server.state in (ServerState.SHUTDOWN, ServerState.ERROR) else int(is_stale(server, now_ms))
 
 
 def _ended_long_ago(server: ServerDefinition, now_ms: int) -> bool:
@@ -78,6 +99,8 @@ def _ended_long_ago(server: ServerDefinition, now_ms: int) -> bool:
 
 
 def _document(server: ServerDefinition, now_ms: int) -> dict[str, object]:
+    from afl.workers.heartbeat import is_stale
+
     return {
         **asdict(server),
         "stale": is_stale(server, now_ms),

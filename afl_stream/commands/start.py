@@ -5,37 +5,37 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
-from afl.compiled.program import CompiledProgram
+import click
+
 from afl.core.clock import epoch_ms
 from afl.core.process.signals import draining
 from afl.core.process.stopping import StopFlag
-from afl.engine.model.plan import WorkflowPlan
-from afl.engine.model.store import ENDED_STATUSES, WorkflowRow
-from afl.engine.types import Value, workflow_id_v7
-from afl_stream.client.client import Client, NotInTime, drawn_id
-from afl_stream.commands.asking import ask, what_comes_next
-from afl_stream.commands.following import RunFollower
-from afl_stream.commands.invocation import Invocation, open_transport, store_here
-from afl_stream.commands.programs import checked_inputs, deployed_program
-from afl_stream.commands.refusals import CommandRefused
-from afl_stream.commands.reports import (
-    exit_code_of_run,
-    facets_of,
-    run_document,
-    show_ending,
-    shown_status,
-    what_runs_again,
+from afl_stream.commands.arguments import (
+    allow_scripts_option,
+    common,
+    find_modules_here,
+    handlers_option,
+    inputs_document_option,
+    inputs_option,
+    timeout_option,
+    workflow_id_option,
 )
-from afl_stream.commands.unanswered import tell_not_ended, tell_unanswered, why_it_waits
-from afl_stream.evaluator.runs import Ending, check_same_start
-from afl_stream.evaluator.service import tune_collector
+from afl_stream.commands.invocation import Invocation, open_transport, store_here
+from afl_stream.commands.refusals import CommandRefused
 from afl_stream.exit_codes import ExitCode
-from afl_stream.reading.watchdog import Watchdog
-from afl_stream.settings.config import StreamConfig
-from afl_stream.transport import Transport
-from afl_stream.wire.command_answers import REPEATED
-from afl_stream.wire.messages import Lifecycle, check_workflow_id
+
+if TYPE_CHECKING:
+    from afl.compiled.program import CompiledProgram
+    from afl.engine.model.plan import WorkflowPlan
+    from afl.engine.model.store import WorkflowRow
+    from afl.engine.types import Value
+    from afl_stream.client.client import Client
+    from afl_stream.evaluator.runs import Ending
+    from afl_stream.settings.config import StreamConfig
+    from afl_stream.transport import Transport
+    from afl_stream.wire.messages import Lifecycle
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,8 +51,38 @@ class StartOptions:
     handlers: Sequence[str] = ()
 
 
-def start(invocation: Invocation, options: StartOptions) -> ExitCode:
-    """Start a run once its inputs are checked; wait for its end if asked to."""
+@click.command("start")
+@click.argument("workflow")
+@inputs_option
+@inputs_document_option
+@workflow_id_option
+@click.option("--wait", is_flag=True, help="Wait for the run's end and show its outputs.")
+@timeout_option
+@handlers_option
+@allow_scripts_option
+@common
+def start_command(invocation: Invocation, **given: Any) -> ExitCode:
+    """Start a run of a deployed WORKFLOW, named in full or by its short name, and print its id.
+
+    Inputs are checked first: if one does not fit, nothing is started.
+
+    With --wait on the embedded transport an evaluator runs in this process, and an agent when --handlers is given,
+    because the log serves one process. On Kafka it waits for the evaluators' report of the run's end, and prints what
+    the run waits for when that takes long. Without --wait it waits on Kafka for the evaluator's answer, 5 s at most. A
+    refused start, for instance with the id of another run, ends with 2.
+
+    \b
+    Examples:
+      afl-stream start billing.Checkout --input order=17 --input note="by hand"
+      afl-stream start Checkout --inputs @inputs.json --id order-17
+      afl-stream start Checkout --input order=17 --wait --timeout 30 --handlers shop.handlers
+    """
+    options = StartOptions(**given)
+    if not options.wait and (options.handlers or options.timeout_s is not None or invocation.allow_scripts):
+        raise click.UsageError("--handlers, --timeout and --allow-scripts go with --wait")
+    find_modules_here()
+    from afl_stream.wire.messages import check_workflow_id
+
     if options.workflow_id is not None:
         check_workflow_id(options.workflow_id)
     if not options.wait:
@@ -66,6 +96,13 @@ def start(invocation: Invocation, options: StartOptions) -> ExitCode:
 
 
 def _start(invocation: Invocation, options: StartOptions) -> ExitCode:
+    from afl.engine.model.store import ENDED_STATUSES
+    from afl.engine.types import workflow_id_v7
+    from afl_stream.client.client import Client
+    from afl_stream.commands.asking import ask, what_comes_next
+    from afl_stream.commands.programs import checked_inputs, deployed_program
+    from afl_stream.commands.reports import shown_status, what_runs_again
+
     config, terminal = invocation.settings(), invocation.terminal()
     with open_transport(config) as transport, Client(config, transport) as client:
         program, name = deployed_program(client, transport, options.workflow)
@@ -107,6 +144,8 @@ def _start(invocation: Invocation, options: StartOptions) -> ExitCode:
 
 def _status_before(known: WorkflowRow | None, answer: Lifecycle | None) -> str | None:
     """Return the status of a run that existed before, by the evaluator or the store; None: it is new, or may be."""
+    from afl_stream.wire.command_answers import REPEATED
+
     if answer is not None:
         return answer.status if answer.kind == REPEATED else None
     return None if known is None else known.status
@@ -114,7 +153,12 @@ def _status_before(known: WorkflowRow | None, answer: Lifecycle | None) -> str |
 
 def _start_and_run(invocation: Invocation, options: StartOptions) -> ExitCode:
     """Start on the embedded log: with an evaluator, and an agent if there are handlers, in this process."""
+    from afl_stream.client.client import NotInTime
+    from afl_stream.commands.programs import checked_inputs, deployed_program
+    from afl_stream.commands.reports import exit_code_of_run, run_document, show_ending
+    from afl_stream.commands.unanswered import tell_not_ended, tell_unanswered
     from afl_stream.dev import LocalDeployment
+    from afl_stream.evaluator.service import tune_collector
 
     config, terminal = invocation.settings(), invocation.terminal()
     with open_transport(config):
@@ -152,6 +196,12 @@ def _start_and_run(invocation: Invocation, options: StartOptions) -> ExitCode:
 
 def _start_and_follow(invocation: Invocation, options: StartOptions) -> ExitCode:
     """Start on Kafka: evaluators and agents are other processes, and the lifecycle topic reports the run's end."""
+    from afl.engine.model.store import ENDED_STATUSES
+    from afl_stream.client.client import Client
+    from afl_stream.commands.programs import checked_inputs, deployed_program
+    from afl_stream.commands.reports import exit_code_of_run, run_document, show_ending
+    from afl_stream.evaluator.runs import Ending
+
     config, terminal = invocation.settings(), invocation.terminal()
     with open_transport(config) as transport, Client(config, transport) as client:
         program, name = deployed_program(client, transport, options.workflow)
@@ -185,6 +235,13 @@ def _followed(
 
     Raises NotInTime, after it has printed what the run waits for.
     """
+    from afl.engine.types import workflow_id_v7
+    from afl_stream.client.client import NotInTime, drawn_id
+    from afl_stream.commands.following import RunFollower
+    from afl_stream.commands.reports import facets_of
+    from afl_stream.commands.unanswered import why_it_waits
+    from afl_stream.reading.watchdog import Watchdog
+
     config, terminal, stop = invocation.settings(), invocation.terminal(), StopFlag()
     workflow_id, command_id = options.workflow_id or workflow_id_v7(epoch_ms()), drawn_id()
 
@@ -219,6 +276,8 @@ def _check_id(
     """Return the run of a chosen id, if the store is on this machine and has it. Raises AlreadyExists."""
     if workflow_id is None:
         return None
+    from afl_stream.evaluator.runs import check_same_start
+
     with store_here(config, transport) as store:
         return None if store is None else check_same_start(store, workflow_id, name, program, inputs)
 

@@ -4,29 +4,45 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
-from afl.compiled.program import CompiledProgram
+import click
+
 from afl.core.clock import epoch_ms
-from afl.engine.execution.generations import current_steps
-from afl.engine.model.store import CANCELLED, ENDED_STATUSES, PAUSED, ErrorRecord, StepDocument, WorkflowRow
-from afl.engine.model.tombstones import Tombstone
-from afl.engine.operations.unanswered import waiting_steps
-from afl.engine.states import StepState
-from afl.stores.public.persistence import EngineStore
+from afl_stream.commands.arguments import common
 from afl_stream.commands.invocation import Invocation, open_store, told_store
-from afl_stream.commands.programs import program_of, stored_plan
 from afl_stream.commands.refusals import NotFound
-from afl_stream.commands.reports import error_document, place_of, show_result, show_waiting, shown_status
-from afl_stream.commands.step_tree import TreeNode, statement_names, step_tree
 from afl_stream.commands.terminal import Terminal, duration_text, time_text
 from afl_stream.exit_codes import ExitCode
+
+if TYPE_CHECKING:
+    from afl.compiled.program import CompiledProgram
+    from afl.engine.model.store import ErrorRecord, StepDocument, WorkflowRow
+    from afl.engine.model.tombstones import Tombstone
+    from afl.stores.public.persistence import EngineStore
+    from afl_stream.commands.step_tree import TreeNode
 
 #: Steps shown without --all.
 _MOST_STEPS = 60
 
 
-def status(invocation: Invocation, workflow_id: str | None, *, limit: int, all_steps: bool) -> ExitCode:
-    """Show the runs, or one of them with its steps."""
+@click.command("status")
+@click.argument("workflow_id", required=False)
+@click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="Most runs that are listed.")
+@click.option("--all", "all_steps", is_flag=True, help="Show every step of the run.")
+@common
+def status_command(invocation: Invocation, workflow_id: str | None, limit: int, all_steps: bool) -> ExitCode:
+    """List the runs; with a WORKFLOW_ID (or the beginning of one) show its steps, outputs, and the first cause if it
+    failed.
+
+    Reads the store, so it works while `afl-stream dev` or an evaluator runs.
+
+    \b
+    Examples:
+      afl-stream status
+      afl-stream status order-17
+      afl-stream status order-17 --json | jq .outputs
+    """
     config, terminal = invocation.settings(), invocation.terminal()
     with open_store(config) as store:
         terminal.remark(told_store(config))
@@ -66,6 +82,12 @@ def _show_runs(terminal: Terminal, rows: Sequence[WorkflowRow]) -> None:
 def _show_run(
     invocation: Invocation, terminal: Terminal, store: EngineStore, workflow_id: str, *, all_steps: bool
 ) -> None:
+    from afl.engine.execution.generations import current_steps
+    from afl.engine.operations.unanswered import waiting_steps
+    from afl_stream.commands.programs import program_of, stored_plan
+    from afl_stream.commands.reports import show_result, show_waiting
+    from afl_stream.commands.step_tree import statement_names, step_tree
+
     row = store.load_workflow(workflow_id)
     if row is None:
         known = [other.id for other in store.list_workflows(limit=1_000)]
@@ -144,6 +166,8 @@ def _failure(node: TreeNode, program: CompiledProgram | None) -> str:
 
 
 def _error_text(error: ErrorRecord, program: CompiledProgram | None) -> str:
+    from afl_stream.commands.reports import place_of
+
     place = place_of(error, program)
     # The folder is in the line above; a table has no room for it.
     where = f"{str(place).rpartition('/')[2]}: " if place is not None and place.source_id else ""
@@ -167,12 +191,17 @@ def _most_telling(lines: Sequence[tuple[int, TreeNode]]) -> list[tuple[int, Tree
 
 
 def _status_text(row: WorkflowRow) -> str:
+    from afl_stream.commands.reports import shown_status
+
     status = shown_status(row.status)
     return f"{status}, runnable" if row.runnable else status
 
 
 def step_status(node: TreeNode, row: WorkflowRow) -> str:
     """Return a step's status in words. In a run that has ended no step runs or waits any more."""
+    from afl.engine.model.store import CANCELLED, ENDED_STATUSES, PAUSED
+    from afl.engine.states import StepState
+
     state = node.step.state
     if row.status == CANCELLED and (state != StepState.STATEMENT_COMPLETE and not _failed_by_itself(node)):
         return "cancelled"
@@ -193,6 +222,8 @@ def _failed_by_itself(node: TreeNode) -> bool:
 
 
 def _row_document(row: WorkflowRow, program: CompiledProgram | None = None) -> dict[str, object]:
+    from afl_stream.commands.reports import error_document, shown_status
+
     return {
         "workflow_id": row.id,
         "workflow": row.name,
@@ -213,6 +244,8 @@ def _row_document(row: WorkflowRow, program: CompiledProgram | None = None) -> d
 def _step_document(
     step: StepDocument, node: TreeNode | None, row: WorkflowRow, program: CompiledProgram | None
 ) -> dict[str, object]:
+    from afl_stream.commands.reports import error_document
+
     return {
         "step_id": step.id,
         "label": None if node is None else node.label,

@@ -5,20 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice
+from typing import TYPE_CHECKING, Any
 
 from afl.core.clock import SystemClock
-from afl.engine.model.store import ENDED_STATUSES, OutboxRecord, WorkflowRow
-from afl.stores.maintenance.check import Inspection, RecordRules
-from afl.stores.maintenance.purge import Purge
-from afl.stores.public.persistence import EngineStore
+import click
+
+from afl_stream.commands.arguments import common
 from afl_stream.commands.invocation import Invocation, open_store, told_store
 from afl_stream.commands.refusals import CommandRefused, NotFound
 from afl_stream.commands.terminal import Terminal, one_line, time_text
-from afl_stream.evaluator.outbox import control_lane
 from afl_stream.exit_codes import ExitCode
-from afl_stream.partitioner import partition_for
-from afl_stream.settings.config import StreamConfig
 from afl_stream.settings.durations import EXAMPLES, duration_ms
+
+if TYPE_CHECKING:
+    from afl.engine.model.store import OutboxRecord, WorkflowRow
+    from afl.stores.maintenance.check import RecordRules
+    from afl.stores.public.persistence import EngineStore
+    from afl_stream.settings.config import StreamConfig
 
 #: Prefix of the type of an event's record; its key is the step's id.
 _EVENT_TYPE = b"afl.event."
@@ -26,8 +29,27 @@ _EVENT_TYPE = b"afl.event."
 _PAGE = 200
 
 
-def check_store(invocation: Invocation) -> ExitCode:
-    """Check the deployment's store and print what is wrong."""
+@click.group("store")
+def store_group() -> None:
+    """Check the store, and purge finished runs. Both may run while the deployment is at work."""
+
+
+@store_group.command("check")
+@common
+def store_check(invocation: Invocation) -> ExitCode:
+    """Check the whole store: for steps without workflow, events without step, rows of other releases, lanes without an
+    owner, ...
+
+    Writes nothing, and may run while evaluators do. Prints a line for each finding: what is wrong, where, what was
+    found and what would be right. Ends with 0 without findings, with 1 otherwise.
+
+    \b
+    Examples:
+      afl-stream store check
+      afl-stream store check --json | jq '.findings[].kind'
+    """
+    from afl.stores.maintenance.check import Inspection
+
     config, terminal = invocation.settings(), invocation.terminal()
     found = []
     with open_store(config) as store:
@@ -57,17 +79,6 @@ def check_store(invocation: Invocation) -> ExitCode:
     return ExitCode.WORK_LEFT if found else ExitCode.OK
 
 
-def _rules(config: StreamConfig) -> RecordRules:
-    def step_of(record: OutboxRecord) -> str | None:
-        is_event = (dict(record.headers).get("ce_type") or b"").startswith(_EVENT_TYPE)
-        return record.key.decode("utf-8", "replace") if is_event and record.key else None
-
-    def lane_of(workflow_id: str) -> str:
-        return control_lane(partition_for(workflow_id.encode(), config.topics.control_partitions))
-
-    return RecordRules(lane_of=lane_of, step_of=step_of)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PurgeOptions:
     """The options of `store purge`."""
@@ -77,8 +88,28 @@ class PurgeOptions:
     dry_run: bool = False
 
 
-def purge_store(invocation: Invocation, options: PurgeOptions) -> ExitCode:
-    """Purge runs that have ended, those that are named or those that are old enough."""
+@store_group.command("purge")
+@click.option("--older-than", metavar="TIME", help="Runs that ended longer ago: 30d, 12h. By default store.retention.")
+@click.option("--workflow", "workflow_ids", multiple=True, metavar="ID", help="This run; repeat for several.")
+@click.option("--dry-run", is_flag=True, help="Only say which runs it would be.")
+@common
+def store_purge(invocation: Invocation, **given: Any) -> ExitCode:
+    """Delete finished runs with their steps, tasks, log entries and parked answers.
+
+    A tombstone of each run stays: its id is not used again, and answers to it count as late. A run that has not ended,
+    or whose records still wait to be published, is kept. Evaluators do the same by themselves if store.retention is
+    set. The next purge continues an interrupted one.
+
+    \b
+    Examples:
+      afl-stream store purge --older-than 30d --dry-run
+      afl-stream store purge --older-than 30d
+      afl-stream store purge --workflow order-17
+    """
+    from afl.core.clock import SystemClock
+    from afl.stores.maintenance.purge import Purge
+
+    options = PurgeOptions(**given)
     config, terminal = invocation.settings(), invocation.terminal()
     age_ms = _age_ms(config, options)
     clock = SystemClock()
@@ -109,6 +140,21 @@ def purge_store(invocation: Invocation, options: PurgeOptions) -> ExitCode:
     return ExitCode.WORK_LEFT if kept else ExitCode.OK
 
 
+def _rules(config: StreamConfig) -> RecordRules:
+    from afl.stores.maintenance.check import RecordRules
+    from afl_stream.evaluator.outbox import control_lane
+    from afl_stream.partitioner import partition_for
+
+    def step_of(record: OutboxRecord) -> str | None:
+        is_event = (dict(record.headers).get("ce_type") or b"").startswith(_EVENT_TYPE)
+        return record.key.decode("utf-8", "replace") if is_event and record.key else None
+
+    def lane_of(workflow_id: str) -> str:
+        return control_lane(partition_for(workflow_id.encode(), config.topics.control_partitions))
+
+    return RecordRules(lane_of=lane_of, step_of=step_of)
+
+
 def _counted(count: int, what: str) -> str:
     """Return a number of things; `what` is their plural."""
     return f"{count:,} {what.removesuffix('s') if count == 1 else what}"
@@ -131,6 +177,8 @@ def _age_ms(config: StreamConfig, options: PurgeOptions) -> int | None:
 
 def _named(store: EngineStore, options: PurgeOptions) -> Iterator[WorkflowRow]:
     """Return the runs that are named. All of them are looked up before one is purged."""
+    from afl.engine.model.store import ENDED_STATUSES
+
     rows = []
     for workflow_id in dict.fromkeys(options.workflow_ids):
         row = store.load_workflow(workflow_id)

@@ -1,26 +1,54 @@
-"""The commands `topics plan`, `topics apply`, `deploy` and `config`."""
+"""The commands `topics plan` and `topics apply`."""
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from afl.compiled.program import CompiledProgram
-from afl_stream.client.client import Client
-from afl_stream.commands.invocation import Invocation, open_transport, told_store
-from afl_stream.commands.programs import compile_program
-from afl_stream.commands.refusals import CommandRefused, NotFound
-from afl_stream.commands.terminal import Terminal
-from afl_stream.embedded.transport import EmbeddedTransport
-from afl_stream.errors import TopicMissing
+import click
+
+from afl_stream.commands.arguments import common, files_argument
+from afl_stream.commands.invocation import Invocation, open_transport
+from afl_stream.commands.refusals import CommandRefused
 from afl_stream.exit_codes import ExitCode
-from afl_stream.settings.config import StreamConfig
-from afl_stream.topics.declared import PlanAction, TopicPlan
-from afl_stream.transport import NotAuthorized, Transport, TransportError
+
+if TYPE_CHECKING:
+    from afl.compiled.program import CompiledProgram
+    from afl_stream.client.client import Client
+    from afl_stream.commands.terminal import Terminal
+    from afl_stream.settings.config import StreamConfig
+    from afl_stream.topics.declared import TopicPlan
+    from afl_stream.transport import Transport, TransportError
 
 
-def plan_topics(invocation: Invocation, files: Sequence[str], *, script: bool) -> ExitCode:
-    """Show what `topics apply` would do; with `script`, as commands for a user who has the right to do it."""
+@click.group("topics")
+def topics_group() -> None:
+    """Plan and create topics. No other command or service creates a topic."""
+
+
+@topics_group.command("plan")
+@files_argument(required=False)
+@click.option("--script", is_flag=True, help="Print the commands of Kafka's own tool that create what is missing.")
+@common
+def topics_plan(invocation: Invocation, files: Sequence[str], script: bool) -> ExitCode:
+    """Show which topics are missing or differ from what is declared, and change nothing.
+
+    Checks the topics of the FILEs' facets; without FILEs, those of the deployed programs. --script is for a cluster
+    where only an administrator may create topics.
+
+    \b
+    Examples:
+      afl-stream topics plan
+      afl-stream topics plan orders.afl --json
+      afl-stream topics plan orders.afl --bootstrap kafka:9092 --script > topics.sh
+    """
+    if script and invocation.as_json:
+        raise click.UsageError("--script and --json are two forms of one output: give one")
+    from afl_stream.commands.programs import compile_program
+    from afl_stream.embedded.transport import EmbeddedTransport
+    from afl_stream.topics.declared import PlanAction
+
     config, terminal = invocation.settings(), invocation.terminal()
     if script and not config.is_kafka:
         raise CommandRefused("--script is for a Kafka cluster: name one with --bootstrap HOST:PORT or kafka.bootstrap")
@@ -43,21 +71,23 @@ def plan_topics(invocation: Invocation, files: Sequence[str], *, script: bool) -
     return ExitCode.OK
 
 
-def script_lines(plans: Sequence[TopicPlan], bootstrap: str) -> Iterator[str]:
-    """Return a line of shell for each topic that is missing: Kafka's own tool creates it."""
-    for plan in plans:
-        if plan.action is PlanAction.CREATE:
-            spec = plan.spec
-            words = ["kafka-topics.sh", "--bootstrap-server", bootstrap, "--create", "--if-not-exists"]
-            words += ["--topic", spec.name, "--partitions", str(spec.partitions)]
-            words += ["--replication-factor", str(spec.replication)]
-            for name, value in sorted(spec.settings.items()):
-                words += ["--config", f"{name}={value}"]
-            yield shlex.join(words)
+@topics_group.command("apply")
+@files_argument(required=False)
+@common
+def topics_apply(invocation: Invocation, files: Sequence[str]) -> ExitCode:
+    """Create the topics that are missing. Existing topics are not changed.
 
+    A topic that cannot be created is reported, and does not stop the others.
 
-def apply_topics(invocation: Invocation, files: Sequence[str]) -> ExitCode:
-    """Create what is missing. A topic that cannot be created is reported, and does not stop the others."""
+    \b
+    Examples:
+      afl-stream topics apply orders.afl
+    """
+    from afl_stream.client.client import Client
+    from afl_stream.commands.programs import compile_program
+    from afl_stream.topics.declared import PlanAction
+    from afl_stream.transport import NotAuthorized
+
     config, terminal = invocation.settings(), invocation.terminal()
     given = [compile_program(files, terminal, invocation.strictness)] if files else []
     failures: dict[str, TransportError] = {}
@@ -80,54 +110,24 @@ def apply_topics(invocation: Invocation, files: Sequence[str]) -> ExitCode:
     return ExitCode.UNAVAILABLE
 
 
-def deploy(invocation: Invocation, files: Sequence[str]) -> ExitCode:
-    """Publish the program of the files."""
-    config, terminal = invocation.settings(), invocation.terminal()
-    program = compile_program(files, terminal, invocation.strictness)
-    # `topics apply` without files knows only deployed programs, and this one is not yet deployed.
-    remedy = invocation.with_files("topics", "apply", *files)
-    with open_transport(config, remedy=remedy) as transport, Client(config, transport) as client:
-        try:
-            client.deploy(program)
-        except TopicMissing as error:
-            why = f"{error.needed_for} needs it; create it with: {remedy}"
-            raise NotFound("topic", error.topic, why) from error
-        facets = [facet.qualified_name for facet in program.event_facets()]
-        topics = {facet: client.topology.facet(facet) for facet in facets if client.topology.carries(facet)}
-    workflows = [workflow.qualified_name for workflow in program.workflows()]
-    if terminal.as_json:
-        terminal.document({"program": program.fingerprint, "workflows": workflows, "topics": topics})
-        return ExitCode.OK
-    terminal.line(f"deployed {program.fingerprint[:12]}: {', '.join(workflows) or 'no workflow'}")
-    for facet in facets:
-        where = f"go to {topics[facet]}" if facet in topics else "are tasks in the store"
-        terminal.line(f"  events of {facet} {where}")
-    if workflows:
-        terminal.remark(f"start one with: {invocation.command_line('start', workflows[0])}")
-    return ExitCode.OK
+def script_lines(plans: Sequence[TopicPlan], bootstrap: str) -> Iterator[str]:
+    """Return a line of shell for each topic that is missing: Kafka's own tool creates it."""
+    from afl_stream.topics.declared import PlanAction
 
-
-def show_config(invocation: Invocation) -> ExitCode:
-    """Show every setting, secrets masked."""
-    config, terminal = invocation.settings(), invocation.terminal()
-    described = config.describe()
-    if terminal.as_json:
-        terminal.document(described)
-    else:
-        rows = [(key, _setting_text(value)) for key, value in described.items()]
-        terminal.table(("setting", "value"), rows)
-    terminal.remark(told_store(config))
-    return ExitCode.OK
-
-
-def _setting_text(value: object) -> str:
-    """Return a setting's value as it is written in a settings file."""
-    if value is None:
-        return "-"
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    for plan in plans:
+        if plan.action is PlanAction.CREATE:
+            spec = plan.spec
+            words = ["kafka-topics.sh", "--bootstrap-server", bootstrap, "--create", "--if-not-exists"]
+            words += ["--topic", spec.name, "--partitions", str(spec.partitions)]
+            words += ["--replication-factor", str(spec.replication)]
+            for name, value in sorted(spec.settings.items()):
+                words += ["--config", f"{name}={value}"]
+            yield shlex.join(words)
 
 
 def _planned(config: StreamConfig, transport: Transport, given: Sequence[CompiledProgram]) -> list[TopicPlan]:
+    from afl_stream.client.client import Client
+
     with Client(config, transport) as client:
         return client.plan_topics(given or _deployed(client, transport))
 
@@ -147,6 +147,8 @@ def _show(
     created: str,
     failures: Mapping[str, TransportError] | None = None,
 ) -> None:
+    from afl_stream.topics.declared import PlanAction
+
     failures = failures or {}
     if terminal.as_json:
         terminal.document([
