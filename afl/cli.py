@@ -5,25 +5,21 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from typing import Final
 
 import click
 
 from afl import __version__
-from afl.commands.compiling import check_command, compile_command
-from afl.commands.graphing import graph_command
-from afl.commands.publishing import publish_command
-from afl.commands.running import run_command
-from afl.commands.serving import lsp_command
 from afl.commands.terminal import say
-from afl.commands.texts import ast_command, doc_command, fmt_command
 from afl.core.exit_codes import ExitCode, table
 from afl.core.process.click_errors import broken_pipes_raised, show_usage_error
+from afl.core.process.click_groups import LazyGroup
 from afl.core.process.signals import EndedBySignal, signals_handled
 from afl.core.process.standard_streams import flush_output, give_up_output, standard_streams
 from afl.errors import AFLError
 
 
-class _CompileByDefault(click.Group):
+class _CompileByDefault(LazyGroup):
     """A group whose first argument may be a file: `afl orders.afl` is `afl compile orders.afl`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -41,10 +37,6 @@ class _CompileByDefault(click.Group):
         from afl.core.text.near_names import near_names
 
         return any(name in ("--version", "--help") for name in near_names(word, ["--version", "--help"])[:1])
-
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
-        # In the order in which a new user meets them.
-        return list(self.commands)
 
 
 def _refuse_misspelt_command(args: Sequence[str], commands: Sequence[str]) -> None:
@@ -78,21 +70,24 @@ Exit codes, the same as those of afl-stream:
 {table()}
 """
 
+#: Where each command is declared, and its line in the help, in the order in which a new user meets them.
+_COMMANDS: Final = {
+    "check": ("afl.commands.compiling:check_command", "Look for mistakes."),
+    "fmt": ("afl.commands.texts:fmt_command", "Bring files into the one layout of the language."),
+    "run": ("afl.commands.running:run_command", "Run a workflow here and now, and print its outputs."),
+    "graph": ("afl.commands.graphing:graph_command", "Draw which step of a workflow waits for which."),
+    "doc": ("afl.commands.texts:doc_command", "Write Markdown from doc comments."),
+    "compile": ("afl.commands.compiling:compile_command", "Compile into one JSON program."),
+    "publish": ("afl.commands.publishing:publish_command", "Publish namespaces in MongoDB, where others find them."),
+    "ast": ("afl.commands.texts:ast_command", "Show the syntax tree as JSON."),
+    "lsp": ("afl.commands.serving:lsp_command", "Serve an editor: the language server, on standard input and output."),
+}
+
 
 @click.group(
     cls=_CompileByDefault,
     help=_HELP,
-    commands=[
-        check_command,
-        fmt_command,
-        run_command,
-        graph_command,
-        doc_command,
-        compile_command,
-        publish_command,
-        ast_command,
-        lsp_command,
-    ],
+    table=_COMMANDS,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )
 @click.version_option(__version__, message="afl %(version)s")

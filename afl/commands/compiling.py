@@ -19,7 +19,7 @@ from afl.commands.terminal import (
 from afl.core.process.click_options import strictness_options
 
 
-@click.command("compile", short_help="Compile into one JSON program.")
+@click.command("compile")
 @click.option("-o", "--output", metavar="OUT", help="Write the program to this file instead of standard output.")
 @click.option("--compact", is_flag=True, help="Write one line.")
 @click.option("--no-locations", is_flag=True, help="Leave source locations out of the program.")
@@ -66,7 +66,7 @@ def compile_command(  # noqa: PLR0913 - click passes each option by its name
     write_output(ctx, output, (to_text(document, None if compact else 2) + "\n").encode())
 
 
-@click.command("check", short_help="Look for mistakes.")
+@click.command("check")
 @click.option("--json", "as_json", is_flag=True, help="Write the findings to standard output as JSON.")
 @click.option("--sarif", "as_sarif", is_flag=True, help="Write the findings to standard output as SARIF 2.1.0, for CI.")
 @strictness_options

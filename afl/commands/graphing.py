@@ -18,7 +18,7 @@ _FORMAT_OF_SUFFIX = {".svg": "svg", ".dot": "dot", ".gv": "dot", ".mmd": "mermai
 _PICTURES = frozenset({".png", ".jpg", ".jpeg", ".gif", ".webp", ".bmp", ".pdf", ".ps", ".eps", ".html"})
 
 
-@click.command("graph", short_help="Draw which step of a workflow waits for which.")
+@click.command("graph")
 @click.option("--workflow", metavar="NAME", help="Which workflow, or facet with a body.  [default: the only workflow]")
 @click.option(
     "--format", "form", type=click.Choice(_FORMATS), help="What is written.  [default: as OUT ends, else mermaid]"

@@ -12,7 +12,7 @@ from afl.commands.terminal import findings_json, report, say, write_json
 from afl.core.process.click_options import strictness_options
 
 
-@click.command("publish", short_help="Publish namespaces in MongoDB, where others find them.")
+@click.command("publish")
 @click.option("--name", default="", metavar="NAME", help="What the publication is called.  [default: a namespace]")
 @click.option("--version", default="latest", show_default=True, help="Versions other than latest cannot be changed.")
 @click.option("--force", is_flag=True, help="Change a version anyway.")

@@ -42,7 +42,7 @@ def _refusals() -> Iterator[None]:
         click.get_current_context().exit(code)
 
 
-@click.command("run", short_help="Run a workflow here and now, and print its outputs.")
+@click.command("run")
 @click.option("--workflow", metavar="NAME", help="Which workflow.  [default: the only one]")
 @click.option("--inputs", metavar="JSON", help="All inputs as an object; @FILE reads a file, - standard input.")
 @click.option(

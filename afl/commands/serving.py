@@ -11,7 +11,7 @@ import click
 _MISSING = "the language server needs pygls; install the extra: afl-stream[editors]"
 
 
-@click.command("lsp", short_help="Serve an editor: the language server, on standard input and output.")
+@click.command("lsp")
 @click.option(
     "--source-path",
     multiple=True,

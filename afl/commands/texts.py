@@ -20,7 +20,7 @@ from afl.commands.terminal import (
 from afl.errors import ParseError
 
 
-@click.command("fmt", short_help="Bring files into the one layout of the language.")
+@click.command("fmt")
 @click.argument("files", nargs=-1, metavar="[FILE]...")
 @click.option("--check", is_flag=True, help="Change nothing; name the files that would change, and end with 1 if any.")
 @click.option("--diff", is_flag=True, help="Change nothing; show what would change.")
@@ -64,7 +64,7 @@ def fmt_command(ctx: click.Context, files: tuple[str, ...], check: bool, diff: b
         ctx.exit(1)
 
 
-@click.command("ast", short_help="Show the syntax tree as JSON.")
+@click.command("ast")
 @click.option("--no-locations", is_flag=True, help="Leave source locations out of the tree.")
 @json_findings
 @source_options
@@ -78,7 +78,7 @@ def ast_command(ctx: click.Context, named: Named, no_locations: bool, as_json: b
     write_json(tree_json(checked.program, locations=not no_locations))
 
 
-@click.command("doc", short_help="Write Markdown from doc comments.")
+@click.command("doc")
 @click.argument("files", nargs=-1, metavar="[FILE]...")
 @click.option("-o", "--output", metavar="OUT", help="Write to this file instead of standard output.")
 @json_findings
