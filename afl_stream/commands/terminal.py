@@ -8,7 +8,6 @@ from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, TextIO
 
-from afl.core.json_objects import write_json
 from afl.core.process.standard_streams import json_for
 from afl.core.text.masking import Secrets
 from afl.core.text.printable import printable, printable_json
@@ -48,6 +47,8 @@ class Terminal:
 
     def document(self, document: object) -> None:
         """Write one JSON document."""
+        from afl.core.json_objects import write_json
+
         self._out.write(json_for(self._out, printable_json(write_json(document))) + "\n")
         self._out.flush()
 
@@ -128,6 +129,8 @@ def one_line(text: str) -> str:
 
 def value_text(value: object, longest: int = _LONGEST_VALUE) -> str:
     """Return a value as JSON, cut to a readable length."""
+    from afl.core.json_objects import write_json
+
     document = write_json(value, indent=None)
     text = printable(document, max_chars=len(document))
     return text if len(text) <= longest else f"{text[:longest]}... ({len(text):,} characters; --json has all)"

@@ -122,9 +122,18 @@ def test_every_command_has_help_with_an_example_of_itself_and_the_common_options
     assert all(parameter.help for parameter in command.params if isinstance(parameter, click.Option))
 
 
-def test_help_loads_neither_the_engine_nor_the_compiler_nor_a_codec() -> None:
+@pytest.mark.parametrize(
+    "shown",
+    [
+        "main(['--help'])",
+        # Every command as it is declared: for its own help, a usage error, and completion in a shell.
+        "[list(getattr(command, 'commands', ())) for command in afl_stream.commands.values()]",
+    ],
+    ids=["of the group", "of each command"],
+)
+def test_help_loads_neither_the_engine_nor_the_compiler_nor_a_codec(shown: str) -> None:
     code = (
-        "import sys; from afl_stream.cli import main; main(['--help']); "
+        f"import sys; from afl_stream.cli import afl_stream, main; {shown}; print(); "
         "loaded = {name for name in sys.modules if not name.startswith('afl.core')}; "
         "heavy = {'lark', 'rich', 'fastavro', 'sqlite3', 'confluent_kafka'} & loaded; "
         "print(*sorted(heavy | {name for name in loaded if name.startswith('afl.')}))"
