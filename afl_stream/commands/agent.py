@@ -19,7 +19,6 @@ from afl_stream.commands.arguments import (
     service,
     until_idle_option,
 )
-from afl_stream.commands.idleness import DRAIN_LIMIT_S, Idleness, ends_when
 from afl_stream.commands.invocation import Invocation, open_store, open_transport
 from afl_stream.commands.refusals import refuse_unused_facets
 from afl_stream.exit_codes import ExitCode
@@ -27,6 +26,7 @@ from afl_stream.exit_codes import ExitCode
 if TYPE_CHECKING:
     from afl.engine.model.entities import HandledCount
     from afl_stream.agent.agent import Agent
+    from afl_stream.commands.idleness import Idleness
 
 _READ_TIMEOUT_S = 0.1
 
@@ -91,6 +91,7 @@ def _run(
     from afl.workers.server_record import ServerRecord
     from afl_stream.agent.agent import Agent, AgentConfig
     from afl_stream.agent.registry_agent import RegistryAgent
+    from afl_stream.commands.idleness import DRAIN_LIMIT_S, Idleness, ends_when
     from afl_stream.commands.stored_handlers import StoredHandlers
     from afl_stream.evaluator.service import tune_collector
 

@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from afl.core.types import type_name
 from afl_stream.commands.arguments import common, reason_option
 from afl_stream.commands.invocation import Invocation, open_transport, store_here
 from afl_stream.commands.refusals import CommandRefused, NotFound
-from afl_stream.errors import AlreadyEnded
 from afl_stream.exit_codes import ExitCode
 
 if TYPE_CHECKING:
@@ -110,6 +108,7 @@ def cancel_command(invocation: Invocation, workflow_id: str, reason: str) -> Exi
     from afl.engine.model.store import CANCELLED, ENDED_STATUSES
     from afl_stream.client.client import Client
     from afl_stream.commands.asking import ask
+    from afl_stream.errors import AlreadyEnded
     from afl_stream.wire.messages import check_workflow_id
 
     config = invocation.settings()
@@ -177,6 +176,8 @@ def _check_result(store: EngineStore, row: WorkflowRow, step: StepDocument, resu
 
 
 def _returns_text(facet: FacetPlan) -> str:
+    from afl.core.types import type_name
+
     returns = ", ".join(f"{name}: {type_name(kind)}" for name, kind in facet.return_types.items())
     return f"it returns ({returns})" if returns else "it returns nothing"
 

@@ -13,14 +13,13 @@ from afl.core.process.private_files import protect
 from afl.core.process.signals import draining
 from afl.core.process.standard_streams import takes_utf
 from afl_stream.commands.arguments import common, service
-from afl_stream.commands.idleness import DRAIN_LIMIT_S, Idleness, ends_when
 from afl_stream.commands.invocation import Invocation, open_transport
 from afl_stream.exit_codes import ExitCode
-from afl_stream.outage import waited_out
 
 if TYPE_CHECKING:
     from afl_stream.audit.audit import Audit, AuditConfig
     from afl_stream.audit.lines import AuditSink
+    from afl_stream.commands.idleness import Idleness
 
 
 @click.command("audit")
@@ -82,6 +81,8 @@ def _run(
 ) -> ExitCode:
     """Write the records to the file, or without one to standard output."""
     from afl_stream.audit.audit import Audit, AuditFile, AuditStream
+    from afl_stream.commands.idleness import DRAIN_LIMIT_S, Idleness, ends_when
+    from afl_stream.outage import waited_out
 
     config, terminal = invocation.settings(), invocation.terminal()
     with open_transport(config) as transport:

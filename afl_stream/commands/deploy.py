@@ -9,7 +9,6 @@ import click
 from afl_stream.commands.arguments import common, files_argument
 from afl_stream.commands.invocation import Invocation, open_transport
 from afl_stream.commands.refusals import NotFound
-from afl_stream.errors import TopicMissing
 from afl_stream.exit_codes import ExitCode
 
 
@@ -26,6 +25,7 @@ def deploy_command(invocation: Invocation, files: Sequence[str]) -> ExitCode:
     """
     from afl_stream.client.client import Client
     from afl_stream.commands.programs import compile_program
+    from afl_stream.errors import TopicMissing
 
     config, terminal = invocation.settings(), invocation.terminal()
     program = compile_program(files, terminal, invocation.strictness)

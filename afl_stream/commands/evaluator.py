@@ -11,10 +11,8 @@ import click
 from afl.core.process.signals import draining
 from afl.core.process.stopping import StopFlag
 from afl_stream.commands.arguments import allow_scripts_option, common, new_store_option, service, until_idle_option
-from afl_stream.commands.idleness import DRAIN_LIMIT_S, Idleness, ends_when
 from afl_stream.commands.invocation import Invocation, open_store, open_transport, told_store
 from afl_stream.exit_codes import ExitCode
-from afl_stream.outage import waited_out
 
 if TYPE_CHECKING:
     from afl.engine.model.plan import FacetPlan
@@ -49,8 +47,10 @@ def evaluator_command(invocation: Invocation, until_idle: bool) -> ExitCode:
     from afl.engine.operations.unanswered import all_waiting_steps
     from afl.workers.heartbeat import registered_server
     from afl.workers.server_record import ServerRecord
+    from afl_stream.commands.idleness import DRAIN_LIMIT_S, Idleness, ends_when
     from afl_stream.commands.unanswered import facets_of_steps
     from afl_stream.evaluator.service import EvaluatorService, tune_collector
+    from afl_stream.outage import waited_out
 
     config, terminal = invocation.settings(), invocation.terminal()
     stop = StopFlag()

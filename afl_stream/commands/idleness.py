@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from afl.core.clock import MonotonicClock, monotonic_s
-from afl_stream.settings.config import StreamConfig
 from afl_stream.transport import TransportError
+
+if TYPE_CHECKING:
+    from afl_stream.settings.config import StreamConfig
 
 #: How long a drain may take before the process ends all the same: then it waits for something that does not answer. An
 #: agent's handlers have their grace period before that.
