@@ -58,9 +58,9 @@ def audit_command(
         raise click.UsageError("--group needs a name")
     if from_end and is_file:
         raise click.UsageError("--from-end is for reading without --file: a file continues where it stopped")
-    from afl_stream.reading.group_reader import LostRecords
     from afl_stream.audit.audit import AuditConfig
     from afl_stream.audit.group import group_of
+    from afl_stream.reading.group_reader import LostRecords
     from afl_stream.transport import Start
 
     config = invocation.settings()

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from afl.core.handlers.modules import HandlersArgument, ModuleLoader, path_of, register_module
-from afl.core.handlers.registration import HandlerRegistration
 import click
 
+from afl.core.handlers.modules import HandlersArgument, ModuleLoader, path_of, register_module
+from afl.core.handlers.registration import HandlerRegistration
 from afl_stream.commands.arguments import common, facets_option, find_modules_here
 from afl_stream.commands.invocation import Invocation, open_store
 from afl_stream.commands.refusals import NotFound
@@ -103,8 +103,6 @@ def handlers_register(
       afl-stream handlers register shop.billing:refund=billing.Refund --metadata '{"region": "eu"}'
     """
     find_modules_here()
-    from afl.core.handlers.modules import ModuleLoader, register_module
-    from afl.core.handlers.modules import HandlersArgument
     from afl_stream.commands.inputs import json_object
     from afl_stream.commands.stored_handlers import StoredHandlers, StoringRegistrar
 
@@ -165,7 +163,6 @@ def handlers_remove(invocation: Invocation, facets: Sequence[str]) -> ExitCode:
 def _warn_of_refusals(invocation: Invocation, allowed_handlers: str, registered: Sequence[HandlerRegistration]) -> None:
     """Warn of modules that agents would not load with this command's settings and working directory."""
     from afl.core.handlers.allowed_modules import AllowedHandlers, HandlerNotAllowed
-    from afl.core.handlers.modules import path_of
 
     allowed, terminal = AllowedHandlers(allowed_handlers.split(",")), invocation.terminal()
     for module_uri in dict.fromkeys(registration.module_uri for registration in registered):

@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from afl.core.clock import SystemClock
 import click
 
+from afl.core.clock import SystemClock
 from afl_stream.commands.arguments import common
 from afl_stream.commands.invocation import Invocation, open_store, told_store
 from afl_stream.commands.refusals import CommandRefused, NotFound
@@ -106,7 +106,6 @@ def store_purge(invocation: Invocation, **given: Any) -> ExitCode:
       afl-stream store purge --older-than 30d
       afl-stream store purge --workflow order-17
     """
-    from afl.core.clock import SystemClock
     from afl.stores.maintenance.purge import Purge
 
     options = PurgeOptions(**given)
