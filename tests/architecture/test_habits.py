@@ -162,7 +162,7 @@ def test_security_says_how_to_report_and_which_versions_are_mended() -> None:
     text = (_ROOT / "SECURITY.md").read_text()
 
     assert f"| the latest release, {VERSION.rpartition('.')[0]} | yes |" in text
-    for heading in ("Reporting", "Supported versions", "The threats, and what stands against them"):
+    for heading in ("Reporting", "Supported versions", "Threats and defences"):
         assert f"\n## {heading}\n" in text
     # What a setting or an option is called is checked where it is defined: here, that the page names today's.
     assert "answers.token_secret" in StreamConfig().describe()
