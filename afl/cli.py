@@ -30,7 +30,7 @@ class _CompileByDefault(LazyGroup):
         return super().parse_args(ctx, args)
 
     def _is_misspelt_option(self, args: Sequence[str]) -> bool:
-        """Say whether a first word that is no option of `compile` looks like an option of the group itself."""
+        """Return whether a first word that `compile` does not know looks like an option of the group itself."""
         word = args[0].partition("=")[0] if args else ""
         if not word.startswith("--") or any(word in parameter.opts for parameter in self.commands["compile"].params):
             return False

@@ -1,4 +1,4 @@
-"""The parser: AFL text into a syntax tree, and what a program lacks found with it."""
+"""The parser: AFL text into a syntax tree, with lookup of missing namespaces."""
 
 from __future__ import annotations
 

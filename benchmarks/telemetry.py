@@ -64,7 +64,7 @@ def _opentelemetry() -> Iterator[Telemetry]:
 
 
 def compare(n: int, watching: Telemetry, pairs: int, least_steps: int = _LEAST_STEPS) -> PairedSeconds:
-    """Measure a run that is watched and one that nobody was given to watch."""
+    """Measure a run with telemetry and one without."""
     compiled, repeats = CompiledProgram(program(n, "chain")), max(1, least_steps // n)
 
     def planned(telemetry: Telemetry | None) -> Evaluator:

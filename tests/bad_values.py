@@ -82,7 +82,7 @@ OF_JSON: tuple[BadNumber, ...] = (
     BadNumber("half of a pair as key", r'{"a\ud800": 1}', {"a\ud800": 1}, "a lone surrogate at index 1"),
 )
 
-#: An integer beyond 64 bits: expressions may make one on the way, and nobody may hand one in.
+#: An integer beyond 64 bits: expressions may make one, but no caller may pass one in.
 BEYOND_64_BITS = BadNumber("64 bits", str(2**63), 2**63, "the integer 9223372036854775808, beyond 64 bits")
 
 #: What no store keeps.
@@ -90,7 +90,7 @@ NOT_KEPT: tuple[BadValue, ...] = (
     *OF_PYTHON,
     *(BadValue(bad.name, lambda bad=bad: bad.value, bad.found) for bad in OF_JSON),  # type: ignore[misc]  # a default
 )
-#: What nobody hands in.
+#: Values that no caller passes in.
 NOT_TAKEN: tuple[BadValue, ...] = (
     *NOT_KEPT,
     BadValue(BEYOND_64_BITS.name, lambda: BEYOND_64_BITS.value, BEYOND_64_BITS.found),

@@ -19,7 +19,7 @@ _MEMORY = Path("/dev/shm")
 _MEMORY_NEEDED_BYTES = 4 << 30
 
 # Hundreds of processes import this tree. Where the person's shell forbids to keep what is compiled, each would
-# compile it anew, and take five times as long to start.
+# compile it again, and take five times as long to start.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 

@@ -2,7 +2,7 @@
 
     python -m tools.constraints
 
-writes the three files anew from the versions that are installed beside this interpreter. Run it in a fresh
+rewrites the three files from the versions that are installed beside this interpreter. Run it in a fresh
 environment, into which `pip install -e '.[dev,java,benchmarks]'` has put the newest versions that the ranges of
 pyproject.toml admit. A file names the one below it, so that `pip install -c` takes one file.
 """
@@ -121,7 +121,7 @@ def pins(path: Path) -> dict[str, str]:
 
 
 def write() -> None:
-    """Write the files anew from what is installed."""
+    """Rewrite the files from the installed versions."""
     taken: set[str] = set()
     for below, group in zip((None, *GROUPS), GROUPS, strict=False):
         names, missing = closure(requirements(group.extras))

@@ -1,4 +1,4 @@
-"""Names of a package that are loaded when they are first used: whoever needs one of them pays for no other."""
+"""Names of a package that are loaded when they are first used, so that importing one does not load the others."""
 
 import sys
 from collections.abc import Callable, Mapping

@@ -315,7 +315,7 @@ class Evaluator:
             try:
                 run_iteration(execution)
                 batch = changes.next()
-            except Exception as error:  # noqa: BLE001 - whatever it is, this run meets it whenever it goes on
+            except Exception as error:  # noqa: BLE001 - whatever it is, this run would meet it again
                 return self._give_up(execution, error, iterations)
             try:
                 commit(batch)

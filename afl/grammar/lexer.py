@@ -184,7 +184,7 @@ def _lexical_error(kind: str, piece: str, line: int, column: int, source_id: str
         hint = "a map is written #{key: value}, a comment // ..."
     else:
         shown = f"`{piece}`" if piece.isprintable() else "a control character"
-        message = f"syntax: found {shown} (U+{ord(piece):04X}), which is no part of the language"
+        message = f"syntax: found {shown} (U+{ord(piece):04X}), which is not part of the language"
         if piece in "&|":
             hint = f"{'and' if piece == '&' else 'or'} is written {piece * 2}"
         elif piece in _STRAY:

@@ -23,7 +23,7 @@ _LINES = {
 
 
 def dot(graph: Graph) -> str:
-    """Return the graph as DOT. Ids are numbered anew: the same program gives the same text."""
+    """Return the graph as DOT. Ids are numbered from the start, so the same program gives the same text."""
     names = {item.id: f"n{number}" for number, item in enumerate(everything(graph.items))}
     clusters = {item.id: item for item in everything(graph.items) if isinstance(item, Cluster)}
     lines = [

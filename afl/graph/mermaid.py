@@ -22,7 +22,7 @@ _CLASSES = {
 
 
 def mermaid(graph: Graph) -> str:
-    """Return the flowchart. Ids are numbered anew: the same program gives the same text."""
+    """Return the flowchart. Ids are numbered from the start, so the same program gives the same text."""
     return _Chart(graph).write()
 
 

@@ -1,4 +1,4 @@
-"""Runs one script and waits for it: the sandbox of programs' scripts, for whoever has code and no workflow."""
+"""Runs one script and waits for it: the sandbox of programs' scripts, for callers that have code but no workflow."""
 
 from afl.scripts.executor import (
     DEFAULT_TIMEOUT_S,

@@ -1,4 +1,4 @@
-"""The public view of a step: what it is, where it stands, and whether it may move on."""
+"""The public view of a step: what it is, its state, and whether it may continue."""
 
 from afl.stores.public.step import (
     StepDefinition,

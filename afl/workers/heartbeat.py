@@ -30,7 +30,7 @@ def registered_server(
 
     For servers that have no loop of tasks; `names` are those of their handlers and `counts` what those did, whenever
     they are asked; without `counts`, `count` was called for each. `trouble` is what keeps it from getting on. Raises
-    what the store raises when it is told first.
+    what the store raises at the first heartbeat.
     """
     server_record.register(names())
     server_record.running()

@@ -36,7 +36,7 @@ class MisspeltHandlers:
         self._warnings_left = _MOST_WARNINGS
 
     def has_task(self, facet: str) -> None:
-        """Note that a handler was found for a facet: its name is no typo."""
+        """Note that a handler was found for a facet, so its name is not a typo."""
         if facet not in self._with_tasks and len(self._with_tasks) < _MOST_NAMES:
             self._with_tasks.update((facet, facet.rpartition(".")[2]))
 

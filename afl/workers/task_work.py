@@ -38,7 +38,7 @@ TASK_NOT_DONE: Final = "TaskNotDone"
 
 #: The time that a handler's check for cancellation is cached.
 _LOOK_AGAIN_S: Final = 1.0
-#: Waits between tries to store an answer while the store is away. After the last, the lease runs out and others go on.
+#: Waits between attempts to store an answer while the store is unavailable. After the last, the lease expires.
 STORE_WAITS_S: Final = (0.1, 0.3, 1.0, 3.0, 5.0, 5.0, 5.0)
 #: The longest of these waits once the server stops.
 _LAST_WAITS_S: Final = 0.5

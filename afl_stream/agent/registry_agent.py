@@ -46,7 +46,7 @@ class RegistryAgent(Agent):
 
     The registry is read again every `refresh_interval_s` (0: in each turn). A new facet is subscribed to, and read from
     what its group has committed; a removed facet is left when its running handlers are answered; for a changed facet
-    the next event goes to the new handler. A changed checksum loads the module anew.
+    the next event goes to the new handler. A changed checksum reloads the module.
 
     Only events that can be handled are taken: a facet whose module does not load, or that has no topic yet, waits;
     `refused` and `without_topic` say which and why. `topics` are patterns (`billing.*`) that facets must match, by

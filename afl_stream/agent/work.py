@@ -97,7 +97,7 @@ class WorkBatch:
         self._expected_s = first.expected_s
 
     def take(self, work: Work) -> bool:
-        """Add another record, which is no suspect, if there is room for it."""
+        """Add another record, which is not a suspect, if there is room for it."""
         expected_s = work.expected_s
         if self.is_secluded or expected_s > _QUICK_S or self._expected_s + expected_s > _BATCH_S:
             return False

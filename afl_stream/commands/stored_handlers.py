@@ -62,7 +62,7 @@ class StoringRegistrar:
     """The registrar that a module's `register_handlers` gets when registrations are stored.
 
     It fills in what the module leaves open: the time limit, and as checksum the digest of the module's text, so that
-    registering it again after a change loads it anew.
+    registering it again after a change reloads it.
     """
 
     def __init__(

@@ -106,7 +106,7 @@ def topics_apply(invocation: Invocation, files: Sequence[str]) -> ExitCode:
         return ExitCode.OK
     if any(isinstance(error, NotAuthorized) for error in failures.values()):
         script = invocation.with_files("topics", "plan", "--script", *files)
-        terminal.warn(f"Error: this user may not create topics; for somebody who may: {script}")
+        terminal.warn(f"Error: this user may not create topics; an administrator can run: {script}")
     return ExitCode.UNAVAILABLE
 
 

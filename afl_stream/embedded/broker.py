@@ -248,7 +248,7 @@ class EmbeddedBroker:
         return self._sequence
 
     def rebalance(self, group: str, *, moves: Mapping[TopicPartition, GroupConsumer] | None = None) -> None:
-        """Assign a group's partitions anew. Eager members first give up everything; sticky ones keep what they have.
+        """Reassign a group's partitions. Eager members first give up everything; sticky ones keep what they have.
 
         `moves` gives single partitions to members whatever the assignor would do, until the next rebalance.
         """

@@ -143,7 +143,7 @@ class Group:
         member.target.clear()
 
     def rebalance(self, topics: Mapping[str, int], moves: Mapping[TopicPartition, Member] | None = None) -> None:
-        """Decide the assignment of `topics` (partitions by name) anew; `moves` overrule the assignor."""
+        """Compute a new assignment of `topics` (partitions by name); `moves` overrule the assignor."""
         self._epoch += 1
         assign = assign_range if self._assignor is Assignor.RANGE else assign_sticky
         given = assign(self._members, topics)

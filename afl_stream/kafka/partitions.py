@@ -77,7 +77,7 @@ class Partitions:
             self._client.assign(assigned)
 
     def resume_assigned(self, starts: Mapping[TopicPartition, int]) -> None:
-        """Resume these partitions, whose assignment began anew: the client would remember that they were paused."""
+        """Resume these newly assigned partitions: the client would remember that they were paused."""
         self._begun.update(starts)
         self.resume([partition for partition in starts if partition in self.paused])
 

@@ -11,12 +11,12 @@ from typing import Self
 _ROOT = Path(__file__).parents[2]
 #: Becomes the program that it is given, and ends it when this process is gone, however it went.
 _LEASH = _ROOT / "tools" / "kafka" / "leash.py"
-#: A party that was told to end finishes what it has in hand.
+#: A party that was told to end finishes its running work.
 _END_TIMEOUT_S = 60.0
 
 
 class PartyEnded(Exception):
-    """A party has ended that nobody told to."""
+    """A party has ended without being told to."""
 
     def __init__(self, name: str, code: int, log: Path) -> None:
         lines = log.read_text(errors="replace").strip().splitlines()

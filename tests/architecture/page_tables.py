@@ -1,4 +1,4 @@
-"""Tables of the documents that are made of the code: `python -m tests.architecture.page_tables` writes them anew."""
+"""Tables of the documents that are made from the code: `python -m tests.architecture.page_tables` rewrites them."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def test_a_group_pins_what_its_extras_need_and_nothing_else(group: Group) -> Non
 
     assert needed - below - set(pinned) == set()
     stray = set(pinned) - needed
-    # Below what is not installed here (`make` installs no benchmarks) nobody can tell what it needs.
+    # The requirements of packages that are not installed here (`make` installs no benchmarks) are unknown.
     if missing:
         assert all(not _is_installed(name) for name in stray)
     else:

@@ -63,7 +63,7 @@ def test_what_a_page_tells_people_to_do_ends_as_it_says(page: Path, tmp_path: Pa
 def test_the_tables_of_the_pages_are_as_the_code_has_them() -> None:
     stale = [page.name for page in pages() if with_tables(page.read_text()) != page.read_text()]
 
-    assert stale == [], "write them anew: python -m tests.architecture.page_tables"
+    assert stale == [], "rewrite them: python -m tests.architecture.page_tables"
     assert sorted(name for page in pages() for name in tables_in(page.read_text())) == sorted(TABLES)
 
 

@@ -19,7 +19,7 @@ UNTYPED = ("needs a package index", "takes minutes")
 _EXPECTATION = re.compile(
     rf" +# (?:exits with (?P<code>\d+)|(?P<service>until Ctrl-C)|(?P<untyped>{'|'.join(UNTYPED)}))$"
 )
-#: What differs from run to run: durations, ids that nobody chose, dates.
+#: What differs from run to run: durations, generated ids, dates.
 _VARYING = re.compile(r"\d+\.\d s|[0-9a-f]{8}-[0-9a-f-]{27}|\d{4}-\d\d-\d\d \d\d:\d\d:\d\d")
 
 SHELL = frozenset({"sh", "bash", "shell", "console"})

@@ -1,6 +1,6 @@
 """What this release has to make of a store and a log that an earlier one wrote: read, go on, and answer.
 
-What is expected stands here as somebody works it out from the story and the language, not as it was found.
+The expected values are worked out from the story and the language, not copied from a run.
 """
 
 from __future__ import annotations

@@ -191,7 +191,7 @@ class TestChecksInSqlite(InspectionContract):
 
 
 class BusyStore(MemoryStore):
-    """A store in which somebody changes a workflow each time that its steps are read, for some times."""
+    """A store in which a workflow changes each time that its steps are read, a given number of times."""
 
     def __init__(self, times: int) -> None:
         super().__init__()

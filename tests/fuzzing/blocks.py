@@ -53,7 +53,7 @@ class BlockWriter:
             clause = self.follow(scope, earlier)
             tokens += clause
             if clause[1] == "{":
-                # Which of two steps of one name is meant, nobody should have to know.
+                # A program should not have two steps of one name in sight.
                 earlier.update({name: _unread() if name in earlier else step for name, step in self.made.items()})
         return tokens
 
@@ -189,7 +189,7 @@ class BlockWriter:
     def signature_mixins(self, signature: Signature) -> Tokens:
         """Mixins with and without alias; each facet at most once, so that yields know which is meant."""
         names = {slot.name for slot in [*signature.params, *(signature.returns or [])]}
-        # An alias that is also somebody's name would make two targets of one for yields.
+        # An alias that is also another name would make a yield's target ambiguous.
         names |= {other.name for other in self.signatures}
         scope = Scope(inputs={slot.name: slot.kind for slot in signature.params})
         tokens: Tokens = []

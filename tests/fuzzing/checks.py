@@ -51,7 +51,7 @@ def check_valid(text: str) -> None:
     markdown(text)
     program = CompiledProgram.from_text(json.dumps(tree, allow_nan=False).encode())
     for workflow in program.workflows():
-        # A callee that nobody declares may be known to the agents: the compiler warns of it, no more.
+        # An undeclared callee may be known to the agents: the compiler only warns.
         _try(lambda name=workflow.qualified_name: plan_workflow(program, name), UnknownFacet)  # type: ignore[misc]  # name is bound per lambda
         graph = graph_of(program, workflow)
         for draw in (dot, mermaid, svg):

@@ -21,7 +21,7 @@ _STICKY = frozenset("+-=<>!&|/*#")
 
 
 def laid_out(tokens: Sequence[str], random: Random) -> str:
-    """Return the text of the tokens, with blanks, line ends, comments and separators that nobody expects."""
+    """Return the text of the tokens, with blanks, line ends, comments and separators at unusual places."""
     style = random.choice(["tight", "plain", "wild", "wild"])
     parts = ["\ufeff"] if style == "wild" and random.random() < 0.1 else []
     before = ""

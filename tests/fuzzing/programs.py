@@ -1,4 +1,4 @@
-"""Programs of every construct of the language, valid, and written as nobody would write them.
+"""Valid programs with every construct of the language, in unusual layouts.
 
 A program is a list of tokens first; `tests.fuzzing.layout` makes text of it.
 """

@@ -36,7 +36,7 @@ class ClauseWriter(Generator):
         return super()._clause(scope, budget)
 
     def _foreach_of_any(self, scope: Scope, budget: Budget) -> str:
-        """Over what may be a map, null or an array, and now and then what nobody can go through."""
+        """Over a map, null or an array, and now and then a value that cannot be iterated."""
         block, indent = replace(scope, depth=scope.depth + 1), "    " * (scope.depth + 1)
         sources = [r.text for r in scope.readable if r.type == JSON]
         forms = [Readable(f"$.v{block.depth}", JSON), Readable(f"v{block.depth}", JSON)]

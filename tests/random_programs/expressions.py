@@ -18,7 +18,7 @@ class Undecided(Exception):
 class Failure(Exception):
     """The run fails. `causes` are all errors that could be the first: the name of the class, and of the step.
 
-    Where parts of a program run side by side, which error comes first is nobody's to say: any of them will do. The step
+    Where parts of a program run side by side, the first error is not determined: any of them is right. The step
     is the innermost that has a name; an empty name stands for any.
     """
 
@@ -113,7 +113,7 @@ class Names:
 
 
 def known(value: Value) -> Value:
-    """Return the value, unless nobody can tell."""
+    """Return the value, unless it is not determined."""
     if value is UNKNOWN:
         raise Undecided
     return value

@@ -28,7 +28,7 @@ class RandomProgram:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slot:
-    """A parameter or return. One without `default` that nobody supplies has no value."""
+    """A parameter or return. Without `default` and without an argument it has no value."""
 
     name: str
     type: str

@@ -1,4 +1,4 @@
-"""An iteration that is cut is cut at the same places whoever drives the run: hot, read back from its rows, or the loop.
+"""An iteration is cut at the same places for every driver: in memory, read from its rows, or by the loop.
 
 Random programs are small, so that their iterations are cut after very few steps here.
 """

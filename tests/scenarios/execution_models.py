@@ -36,13 +36,13 @@ class Registrar(Protocol):
 
 
 class Model(Protocol):
-    """A deployment of one kind, with whoever handles its events."""
+    """A deployment of one kind, with the process that handles its events."""
 
     registrar: Registrar
 
     def start(self, workflow: str, inputs: Mapping[str, Any]) -> str: ...
     def work(self) -> None:
-        """Have somebody at work from now on."""
+        """Start the process that handles events."""
 
     def row(self, workflow_id: str) -> WorkflowRow | None: ...
     def steps(self, workflow_id: str) -> list[StepDocument]: ...
@@ -127,7 +127,7 @@ class OnTopics:
         self._works = True
 
     def row(self, workflow_id: str) -> WorkflowRow | None:
-        # Evaluator and agent take their turns whenever somebody looks.
+        # Evaluator and agent take their turns at each look.
         self._evaluator.turn()
         if self._works:
             self._agent.turn(0.0)

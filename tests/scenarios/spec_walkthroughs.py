@@ -33,7 +33,7 @@ class Driver(Protocol):
     def answer(self, step_id: str, result: Mapping[str, Value]) -> None: ...
     def fail(self, step_id: str, error_type: str, message: str) -> None: ...
     def restart(self) -> None:
-        """Throw away everything that is in memory and go on with what is stored."""
+        """Drop everything in memory and continue with the stored state."""
 
     def trace(self) -> Sequence[Iteration] | None:
         """One entry an iteration since the start; None from a driver that does not know."""

@@ -1,4 +1,4 @@
-"""The answers to commands on the lifecycle topic: whoever gives one learns what becomes of it, without the store."""
+"""The answers to commands on the lifecycle topic: the sender learns the outcome without the store."""
 
 from __future__ import annotations
 
@@ -240,7 +240,7 @@ def test_without_an_evaluator_a_command_is_not_answered_and_stays(world: World) 
 
 
 def reply_to(desk: Desk, answer: StepContinue) -> Lifecycle:
-    """Return what the evaluator says to an answer that somebody gives by hand. Raises RefusedByEvaluator."""
+    """Return the evaluator's reply to an answer that a person gives. Raises RefusedByEvaluator."""
     deployment = desk.deployment
     topic, workflow_id = deployment.topology.control(), workflow_of(answer.step_id)
     headers = (*headers_for(answer, source="/tests"), (COMMAND_HEADER, b"c-1"))

@@ -40,7 +40,7 @@ namespace shop {
 }
 """
 NAME = "ValueRefused"
-#: In no other text of an error: what would be a traceback, or somebody else's words.
+#: In no other text of an error: parts of a traceback, or of another library's message.
 FOREIGN = ("Traceback", "TypeError", "not JSON serializable", "can't encode", "recursion", "Circular")
 
 every_value = pytest.mark.parametrize("bad", NOT_TAKEN, ids=lambda bad: bad.name)

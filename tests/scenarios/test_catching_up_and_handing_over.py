@@ -39,7 +39,7 @@ namespace echo {
 
 
 def stray(deployment: Deployment, number: int) -> ParkedRecord:
-    """Return a parked answer to a step of a workflow that nobody will ever start."""
+    """Return a parked answer to a step of a workflow that is never started."""
     workflow_id, topic = f"stray-{number}", deployment.topology.control()
     step_id, now_ms = f"{workflow_id}:ab", deployment.clock.now_ms()
     return ParkedRecord(
@@ -114,7 +114,7 @@ def test_more_than_a_thousand_records_of_a_dead_writer_are_published_in_one_swee
 
 
 class StartedMeanwhile(MemoryStore):
-    """Right after somebody has read that a workflow is not there, something happens elsewhere, once."""
+    """Once, right after a reader has found that a workflow is missing, another process acts."""
 
     def __init__(self) -> None:
         super().__init__(prefix=StreamConfig().prefix)

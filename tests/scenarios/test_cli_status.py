@@ -130,7 +130,7 @@ def test_no_id_is_broken_at_80_columns_and_every_step_has_its_own(run: CommandLi
     assert max(len(line) for line in (listed + shown + servers).splitlines()) <= 80
 
 
-# --- what nobody answers ----------------------------------------------------------------------------------------
+# --- events without an answer -----------------------------------------------------------------------------------
 
 
 def test_an_evaluator_that_ends_idle_names_the_facets_that_nobody_answers(run: CommandLine) -> None:

@@ -1,4 +1,4 @@
-"""The wall clock is set back an hour in the midst of it, and everything goes on within its interval."""
+"""The wall clock is set back an hour, and everything continues within its interval."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_an_evaluator_continues_with_what_a_poller_has_answered(world: World) ->
 
 
 class SetBackAtEachLook(ManualClock):
-    """A wall clock that goes backwards all the time; 10 ms pass whenever somebody looks at the other one."""
+    """A wall clock that goes backwards all the time; 10 ms pass at each reading of the other one."""
 
     def now_ms(self) -> int:
         self.set_back(1_000)
@@ -158,7 +158,7 @@ def test_the_task_of_an_owner_that_died_is_taken_over(renewed_for_ms: int) -> No
     assert polled_for(waiting, poller, 3_000) == 0
     waiting.clock.set_back(HOUR_MS)
 
-    # Of a lease that was renewed for long nobody can tell how long it was: it may be one of poll_once.
+    # The length of a lease that was renewed often is unknown: it may be one of poll_once.
     patience_ms = 3 * LEASE_MS if not renewed_for_ms else POLL_ONCE_LEASE_MS + CLOCK_TOLERANCE_MS
 
     assert polled_for(waiting, poller, patience_ms - 5_000) == 0

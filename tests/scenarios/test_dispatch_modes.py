@@ -271,7 +271,7 @@ def test_a_run_that_was_started_on_the_store_stays_one_of_tasks(world: World) ->
     direct.execute("shop.Checkout", {"order": 1}, checkout.deployment.programs[0], workflow_id="direct")
     step_id = checkout.deployment.step("direct", PAY).id
 
-    # Somebody answers it by topic, so that it is the evaluator that goes on with it.
+    # It is answered by topic, so the evaluator continues it.
     checkout.deployment.send(StepContinue(step_id=step_id, result={"receipt": "r"}))
     checkout.deployment.settle()
 
@@ -338,7 +338,7 @@ def test_crashes_and_copies_do_no_event_twice(seed: int, world: World) -> None:
         except Crash:
             deaths += 1
         checkout.deployment.crash_and_restart()
-        # The leases of whoever died run out.
+        # The leases of the dead process expire.
         checkout.deployment.clock.advance(3_600_000)
 
     checkout.deployment.evaluator()

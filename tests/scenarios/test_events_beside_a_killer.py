@@ -98,7 +98,7 @@ def test_an_event_that_runs_beside_one_killer_after_another_is_answered(
 
 
 def test_what_ran_when_a_machine_was_switched_off_runs_side_by_side_again_at_once() -> None:
-    """All that it had in hand is under suspicion then, and none of it has done anything."""
+    """All its running events are suspects then, and none of them has done any harm."""
     together = 6
     deployment = Deployment(max_concurrent=together, max_crashes=3)
     deployment.publish(*(event(step=n) for n in range(1, together + 1)))

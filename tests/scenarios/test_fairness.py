@@ -1,4 +1,4 @@
-"""A workflow that has much to do yields its turn, and whoever owns it goes on with it, whatever happens meanwhile."""
+"""A workflow with much work yields its turn, and its owner continues it, whatever happens meanwhile."""
 
 import pytest
 
@@ -91,7 +91,7 @@ def test_markers_of_transactions_behind_the_last_command_hold_up_no_runnable_wor
 class LeftRunnable:
     """A workflow of partition 0 that the owner of partition 1 has made runnable before it froze.
 
-    Its group has not missed it yet, so that nobody learns of the workflow by taking partitions over.
+    Its group still counts it as a member, so no evaluator learns of the workflow by a rebalance.
     """
 
     def __init__(self, world: World) -> None:
@@ -185,7 +185,7 @@ def test_a_crash_while_a_workflow_yields_changes_nothing_of_its_result(world: Wo
 
 
 class PassingClock(ManualClock):
-    """The clock of a machine on which everything takes time: 10 ms pass whenever somebody looks at it."""
+    """The clock of a machine on which everything takes time: 10 ms pass at each reading."""
 
     def now_ms(self) -> int:
         self.advance(10)

@@ -1,4 +1,4 @@
-"""A handler's objects hurt nobody: what they do fails their step, under every poller, runner and agent."""
+"""A handler's objects harm no process: their errors fail their step, under every poller, runner and agent."""
 
 from __future__ import annotations
 

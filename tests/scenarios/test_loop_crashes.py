@@ -64,7 +64,7 @@ TRANSPORT_POINTS = {
     "rebalance.before_assign": 1,
     "close.before_leave": 1,
 }
-#: Of the broker itself: whoever has the file written dies.
+#: Of the broker itself: the process that writes the file dies.
 BROKER_POINTS = {"log.before_write": 4, "log.after_write": 4}
 
 

@@ -55,7 +55,7 @@ def recreate(deployment: Deployment, topic: str) -> None:
 
 
 def move(deployment: Deployment, position: Position, next_offset: int, replaces: Position | None = None) -> None:
-    """Write a position as somebody else does."""
+    """Write a position as another process does."""
     expected = deployment.store.positions().get(replaces or position)
     found = PositionMove(position=position, expected=expected, next_offset=next_offset, replaces=replaces)
     deployment.store.commit_batch(Batch(positions=[found]))

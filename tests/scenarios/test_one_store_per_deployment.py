@@ -317,7 +317,7 @@ def test_of_two_stores_that_are_claimed_at_once_one_loses(tmp_path: Path) -> Non
 
     class Together(Faults):
         def probe(self, point: str) -> None:
-            # Both have seen that nobody has claimed the deployment.
+            # Both have seen that the deployment has no claim.
             if point == "claim.judged":
                 together.wait(30)
 

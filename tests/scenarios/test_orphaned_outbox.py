@@ -1,4 +1,4 @@
-"""Records whose writer died between commit and publishing: somebody else publishes them, at the right time, once."""
+"""Records whose writer died between commit and publishing: another evaluator publishes them in time, once."""
 
 from afl.engine.model.store import COMPLETED
 from afl_stream.embedded.transport import Crash, Faults

@@ -1,4 +1,4 @@
-"""Many parked answers: they hold up nobody, their values stay unread, and those whose time is over go together."""
+"""Many parked answers delay no workflow, their values stay unread, and expired ones are removed together."""
 
 import json
 import time

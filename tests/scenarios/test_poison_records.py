@@ -1,4 +1,4 @@
-"""Records that nobody can use, between good ones: each is a dead letter that says why, the good ones are applied."""
+"""Unusable records between good ones: each becomes a dead letter with its reason, the good ones are applied."""
 
 import json
 from collections.abc import Iterator

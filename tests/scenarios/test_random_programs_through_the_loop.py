@@ -44,7 +44,7 @@ class Turmoil:
         program = CompiledProgram(tree)
         deployment.client.apply_topics([program])
         deployment.client.deploy(program)
-        # What an earlier program has left unanswered is nobody's business: it has ended without that.
+        # Unanswered events of an earlier program do not matter: it has ended.
         self._asked.clear()
         topics = [deployment.topology.facet(facet) for facet in answers.names()]
         workflow_id = deployment.client.start(case.workflow, case.inputs, workflow_id=f"wf-{case.seed}")

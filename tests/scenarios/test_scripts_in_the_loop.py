@@ -1,4 +1,4 @@
-"""Scripts of the control loop's workflows: they run beside it, nobody waits for one, and they need to be allowed."""
+"""Scripts of the control loop's workflows: they run beside it, the loop waits for none, and they need to be allowed."""
 
 from __future__ import annotations
 

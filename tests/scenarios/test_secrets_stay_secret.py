@@ -54,7 +54,7 @@ class Setting(NamedTuple):
     words: Sequence[str] = ()
 
 
-#: Settings that work: secrets and urls that nobody connects to here.
+#: Valid settings: secrets, and urls without a connection here.
 GOOD = Setting(
     file=f"""
 [answers]
@@ -121,7 +121,7 @@ BAD = {
     "a file that is no TOML": Setting(file=f'[answers]\ntoken_secret = "{MARK}'),
     "an option that there is not": Setting(words=[f"--token-secret={MARK}://kim:{MARK}@x"]),
 }
-#: What waits for an answer of somebody before it fails: a few commands are enough.
+#: Commands that wait for an answer before they fail: a few are enough.
 SLOW = {
     "url of a server that is away",
     "a librdkafka name that there is not",
@@ -134,7 +134,7 @@ QUICK = {"url with a slash", "bootstrap with a url", "a misspelt key"}
 
 @pytest.fixture(autouse=True)
 def plain_logging() -> Iterator[None]:
-    """Each command sets up the log of its process, as it does when nobody tests it."""
+    """Each command sets up the log of its process, as it does outside tests."""
     root = logging.getLogger()
     before, level = root.handlers[:], root.level
     yield
@@ -214,7 +214,7 @@ def test_no_error_shows_the_secret_that_caused_it(
     codes = [terminal(*command, *COMMANDS[command]).code for command in (few if name in SLOW else COMMANDS)]
     terminal("evaluator", "--json")
 
-    # Each of them keeps somebody from working.
+    # Each of them keeps a command from working.
     assert any(codes)
 
 

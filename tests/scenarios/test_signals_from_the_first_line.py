@@ -272,7 +272,7 @@ def test_a_store_that_is_locked_while_an_evaluator_runs_does_not_keep_it_from_en
     finally:
         holder.close()
 
-    # It could not sign off from the list of servers, which keeps nobody from ending.
+    # It could not sign off from the list of servers, which does not prevent it from ending.
     assert code == 0, process.text
 
 

@@ -31,7 +31,7 @@ FOR_LONG = 1_000_000
 
 
 class Ticking:
-    """Seconds: one goes by whenever somebody looks."""
+    """Seconds: one passes at each reading."""
 
     def __init__(self) -> None:
         self._ticks = count(1000)

@@ -1,4 +1,4 @@
-"""What cannot be read, stored or delivered right now, or ever: it waits or is told of by name, and the rest goes on."""
+"""Records and rows that cannot be read, stored or delivered wait or are reported by name; the others continue."""
 
 import json
 import logging
@@ -254,7 +254,7 @@ def test_a_run_whose_first_steps_are_nested_too_deep_fails_and_is_told_to_whoeve
 
 
 def with_document(deployment: Deployment, old: bytes | None, new: bytes) -> None:
-    """Change the document of the only stored workflow, or a part of it, and go on with a new evaluator."""
+    """Change the document of the only stored workflow, or a part of it, and continue with a new evaluator."""
     path = deployment.config.store_path
     deployment.crash()
     with closing(sqlite3.connect(path)) as connection, connection:

@@ -19,7 +19,7 @@ from afl.workers.task_context import TaskContext
 from tests.stress.programs import HANDLERS
 from tests.stress.stores import StoreAddress, open_store
 
-#: Far longer than a trial: nobody's claim runs out here, so each event is handled once.
+#: Far longer than a trial: no claim expires here, so each event is handled once.
 LEASE_MS: Final = 600_000
 _JOIN_S: Final = 60.0
 #: How often a poller looks that finds nothing. Behind a wire, eight that look often are all that a small server does.

@@ -47,7 +47,7 @@ class Stores:
 
     @contextmanager
     def new(self, kind: str) -> Iterator[tuple[EngineStore, StoreAddress]]:
-        """Provide a store that nobody else has, and its address; the memory store has none."""
+        """Provide a private store and its address; the memory store has no address."""
         address = StoreAddress()
         if kind == "sqlite":
             address = StoreAddress(file=str(self._folder / f"{uuid.uuid4().hex}.sqlite3"))

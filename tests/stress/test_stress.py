@@ -52,7 +52,7 @@ def test_pollers_on_mongodb_do_each_event_once_and_lose_no_answer(store: str, mo
 
 
 class ForgetfulAndHasty:
-    """Pollers that handle the same event twice, and tell of one that nobody asked."""
+    """Pollers that handle the same event twice, and report one that does not exist."""
 
     def __init__(self, stores: Stores) -> None:
         self._stores = stores

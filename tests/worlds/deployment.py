@@ -2,7 +2,7 @@
 
 Everything runs on the test's own thread, except handlers, which an agent runs in its pool and waits for. Each evaluator
 and agent has a transport of its own and dies alone; `crash_and_restart` is the death of the process that has them all:
-what was not written is lost, the files are opened anew. The clock stands still until a test moves it.
+what was not written is lost, the files are reopened. The clock stands still until a test moves it.
 
 Which broker carries the records, and where the rows are, is the world's to say (`tests.worlds.world`). On Kafka a
 deployment may also have parties that are processes of their own: `processes`.
@@ -128,12 +128,12 @@ class Deployment:
         self.stores.crash()
 
     def crash_and_restart(self) -> None:
-        """End the process and open its files anew, with nobody at work yet."""
+        """End the process and reopen its files, without a service yet."""
         self.crash()
         self.restart()
 
     def restart(self) -> None:
-        """Open anew what `crash` has ended."""
+        """Reopen the files that `crash` has closed."""
         self.cluster.reopen()
         self._open()
 
@@ -181,7 +181,7 @@ class Deployment:
         return [*self.evaluators, *self.workers]
 
     def settle(self) -> None:
-        """Go on until nothing is left to do: no record to read, no workflow to go on with, no row to delete."""
+        """Run until no work is left: no record to read, no workflow to continue, no row to delete."""
         deadline_s = time.monotonic() + _DELIVERY_DEADLINE_S
         moving = quiet = 0
         while moving < MAX_ROUNDS and time.monotonic() < deadline_s:
@@ -226,7 +226,7 @@ class Deployment:
         return [message for message in self.messages(self.topology.facet(facet)) if isinstance(message, Event)]
 
     def milestones(self, workflow_id: str) -> list[Lifecycle]:
-        """Return what subscribers were told of a workflow, copies left out."""
+        """Return the milestones that subscribers got for a workflow, without copies."""
         unique: dict[bytes, Lifecycle] = {}
         for record in self.records(self.topology.lifecycle()):
             message = self.codec.decode(record.value, record.headers)

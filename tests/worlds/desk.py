@@ -92,7 +92,7 @@ class Desk:
         return found
 
     def told(self, workflow_id: str = "wf-1") -> list[str]:
-        """Return what subscribers were told of a run, in words."""
+        """Return the milestones that subscribers got for a run, in words."""
         return [milestone.kind for milestone in self.deployment.milestones(workflow_id)]
 
     def letters(self) -> list[tuple[str, str]]:

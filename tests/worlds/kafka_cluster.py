@@ -47,7 +47,7 @@ class _Dead:
 
 
 class MortalKafkaTransport(KafkaTransport):
-    """The transport of a party in the test's process. Its death is noticed at once: nobody waits for its session."""
+    """The transport of a party in the test's process. Its death is noticed at once, without waiting for its session."""
 
     def abandon(self) -> None:
         for client in list(self._clients):

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from afl_stream.agent.agent import Deferred
 
-#: An item whose price kills whoever asks for it, and one whose price comes later, or never.
+#: An item whose price kills the process that asks for it, and one whose price comes later, or never.
 DEADLY, DEFERRED = "deadly", "deferred"
 #: Hosts below this one pass without the gate.
 FREE_HOSTS: Final = 10

@@ -47,7 +47,7 @@ class Presses:
 
     def submit(self, code: str, params: Mapping[str, object], workflow_id: str) -> Future[ScriptResult]:
         what = "text" if "upper" in code else "title" if "title" in code else "opened"
-        # Which script of the workflow: it is asked for with the same params, whoever asks.
+        # Which script of the workflow: every caller asks for it with the same params.
         self.runs[f"{what} of {params['item'] if what == 'text' else params['items']}"] += 1
         run = self.runs[f"{what} of {params['item'] if what == 'text' else params['items']}"]
         future: Future[ScriptResult] = Future()

@@ -63,7 +63,7 @@ class Broker:
 
         `scram_users` maps names to passwords: with them there is a second listener (`sasl_bootstrap`) of protocol
         SASL_PLAINTEXT, mechanism SCRAM-SHA-256, and an authorizer that lets those users do only what ACLs allow;
-        whoever comes to `bootstrap` may do everything. `features` are given to the format tool, such as
+        clients of `bootstrap` may do everything. `features` are given to the format tool, such as
         `{"group.version": 0}` for a broker without the consumer group protocol. `port` fixes the port of `bootstrap`.
         `guardian_pid` is the process with which the broker dies: this one unless told, None for a broker that stays.
 
@@ -244,7 +244,7 @@ def read_settings(directory: Path) -> BrokerSettings:
 
 
 def _write(settings: BrokerSettings) -> None:
-    """Write server.properties for the broker, and the settings for whoever attaches to it."""
+    """Write server.properties for the broker, and the settings for processes that attach to it."""
     (settings.directory / _STATE).write_text(settings.to_json())
     lines = [f"{name}={value}\n" for name, value in settings.server_properties().items()]
     settings.properties_path.write_text("".join(lines))

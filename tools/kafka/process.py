@@ -14,8 +14,8 @@ from tools.kafka.errors import KafkaToolError
 _LEASH = Path(__file__).with_name("leash.py")
 _INTERVAL_S = 0.02
 
-#: The processes that this one started, until they are found to have ended: kept so that whoever finds one by its id
-#: alone also takes its exit code, and no zombie stays.
+#: The processes that this one started, until they are found to have ended. They are kept so that the exit code is read
+#: also of a process that is found by its id alone, and no zombie stays.
 _CHILDREN: "dict[int, subprocess.Popen[bytes]]" = {}
 
 
@@ -58,7 +58,7 @@ class JavaProcess:
         return None if self._child is None else self._child.poll()
 
     def signal(self, number: signal.Signals) -> None:
-        """Send a signal; a process that has ended is no error."""
+        """Send a signal; ignore a process that has ended."""
         if self.is_running:
             try:
                 os.kill(self.pid, number)

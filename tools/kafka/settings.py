@@ -31,7 +31,7 @@ DEFAULTS: Mapping[str, str] = {
     "transaction.state.log.num.partitions": "1",
 }
 
-#: The user whose password is nobody's: connections to the plain listener.
+#: The user without a password: connections to the plain listener.
 _SUPER_USER = "User:ANONYMOUS"
 
 

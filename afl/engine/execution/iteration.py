@@ -17,12 +17,12 @@ from afl.engine.states import StepState
 def run_iteration(execution: Execution) -> int:
     """Run one iteration: every queued step, then every step made meanwhile, until none is left; how many ran.
 
-    It moves so much and no more (`limits.ITERATION_STEPS`, by the work and the bytes of it, never by the clock): what
-    is left runs in the next. So a run is cut at the same places whoever drives it, hot or read back from its rows.
+    An iteration is bounded (`limits.ITERATION_STEPS`, by steps and bytes, never by the clock): the rest runs in the
+    next one. So a run is cut at the same places whether it is in memory or read from its rows.
 
-    What ended is told when all have run, so that nobody sees it before the next iteration. A run that nothing can move
-    on after that has failed; one that goes over a limit of runs ends in the midst. Raises MemoryError, and what the
-    engine has no name for: the execution is of no use then.
+    Ends are reported when all steps have run, so that no step sees them before the next iteration. A run in which
+    nothing can move after that has failed; a run that exceeds a limit ends within the iteration. Raises MemoryError,
+    and unexpected errors of the engine: the execution cannot be used after them.
     """
     trace, queue = execution.trace, execution.queue
     if trace is None and len(queue) == 1 and bind_link(execution, queue[0]):

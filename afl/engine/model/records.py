@@ -217,7 +217,7 @@ class Frame:
         self.owner = owner
         #: The frame that `owner` is a statement of, when this is a statement's own body; None for a declaration's.
         self.parent = parent
-        #: What the run may take; whoever opens the frame sets it.
+        #: The limits of the run; set when the frame is opened.
         self.bounds: Admission
         #: Finds steps that are used as values; unset where the program does that nowhere.
         self.lookup: StepLookup

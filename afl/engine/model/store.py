@@ -54,9 +54,9 @@ class StoredOutboxRecord(NamedTuple):
 
 
 class Position(NamedTuple):
-    """A place in a log: reading goes on at `next_offset`.
+    """A position in a log: reading continues at `next_offset`.
 
-    The topic's id is part of what it is: a topic deleted and made again is another log. "": not known, as in rows of
+    The topic's id is part of what it is: a recreated topic is another log. "": not known, as in rows of
     stores that did not keep it.
     """
 
@@ -116,11 +116,11 @@ class Batch:
     tasks: list[TaskDefinition] = field(default_factory=list)
     #: Tasks that end with this commit; ids of tasks that are not there are passed over.
     task_ends: list[TaskEnd] = field(default_factory=list)
-    #: Entries of the step log; upserts by id, so that what is done twice is told once.
+    #: Entries of the step log; upserts by id, so that repeated work has one entry.
     logs: list[LogDefinition] = field(default_factory=list)
     #: Programs to keep: fingerprint to the compiled program's text.
     programs: dict[str, bytes] = field(default_factory=dict)
-    #: What stands beside the texts of these programs, by fingerprint: their annotations.
+    #: The annotations of these programs, by fingerprint.
     annotations: dict[str, bytes] = field(default_factory=dict)
     #: The time of the commit, ms since the epoch (outbox rows remember it).
     now_ms: int = 0
@@ -159,9 +159,9 @@ class Store(ParkedStore, Protocol):
         """Write all of the batch in one transaction; return the sequence number of its first outbox record (they are
         numbered without gaps; 0 when it has none).
 
-        ValueRefused, before all else, for what is no AFL value in a batch that is not the engine's own. In this order:
-        revisions and confirms (WorkflowConflict names every workflow that lost), positions
-        (PositionLost), then the rows. Nothing is written when one of them is refused. Steps and parked records are
+        Raises ValueRefused, before any other check, for a value that is not an AFL value in a batch that is not the
+        engine's own. The order is: revisions and confirms (WorkflowConflict names every workflow that lost), positions
+        (PositionLost), then the rows. If one of them is refused, nothing is written. Steps and parked records are
         upserts by id; programs are written once, and the newest annotations of each are kept.
         """
 

@@ -139,7 +139,7 @@ class _Rerun:
                     self.redo_statement(reader)
 
     def _continue_around(self, step: StepDocument) -> None:
-        """Make the enclosing step wait again: its yields are made again, and its result may change."""
+        """Make the enclosing step wait again: its yields are created again, and its result may change."""
         rows = self._rows
         part, outer = step, rows.around(step)
         while outer is not None:
@@ -277,7 +277,7 @@ def _alias_of(mixin: StepDocument) -> str:
 
 
 def _comes_after(part: StepDocument, state: str) -> bool:
-    """Say whether a block of a step is made only after this state of it, and so is made again."""
+    """Return whether a block of a step is created only after this state, and so is created again."""
     return state == StepState.MIXIN_BLOCKS_CONTINUE or (state == StepState.STATEMENT_BLOCKS_CONTINUE and is_catch(part))
 
 

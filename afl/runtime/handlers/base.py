@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class StateChangeResult:
-    """The step as it is now, and whether to go on with it.
+    """The step's present state, and whether to continue with it.
 
     `success` False: it could not be processed, for the reason in `error`. `continue_processing`: it asks to be
     processed again.

@@ -32,7 +32,7 @@ def claimed_task(task: TaskDefinition, owner: str, now_ms: int, lease_expires: i
 
 
 def released_task(task: TaskDefinition, now_ms: int) -> TaskDefinition:
-    """Return the task as it is when nobody holds it any more: others may claim it."""
+    """Return the task without an owner, so that others may claim it."""
     return replace(task, state=TaskState.PENDING, owner="", lease_expires=0, updated=now_ms)
 
 

@@ -45,7 +45,7 @@ class WaitingSteps:
       * the task waits or runs, or an operator has canceled or ignored it: nothing is wrong;
       * the task has failed: the step fails with the task's error;
       * the task has completed and the step has returns: the step continues with that answer;
-      * the task is missing, or has completed without returns: it is made again, under the same id.
+      * the task is missing, or has completed without returns: it is created again, under the same id.
 
     Several servers may sweep one store: a step's lock (`runner:step:<id>`) excludes the others. A crash during the work
     leaves the step as it was, or answered and its workflow runnable, which the loop's own sweep resumes.

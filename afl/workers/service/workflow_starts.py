@@ -156,7 +156,7 @@ def _is_start_of(row: WorkflowRow, name: str, inputs: Mapping[str, object]) -> b
 
 
 def workflow_id_for(task_id: str) -> str:
-    """Return the id of the workflow that a task starts: the task's own, or its digest if that is no workflow id."""
+    """Return the id of the workflow that a task starts: the task's id, or its digest if that is not a workflow id."""
     if _WORKFLOW_ID.match(task_id):
         return task_id
     return blake2b(task_id.encode(), digest_size=_DIGEST_BYTES).hexdigest()

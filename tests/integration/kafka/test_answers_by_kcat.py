@@ -33,7 +33,7 @@ LIST, ANSWER, AUDIT, RUN = "kcat -C", "printf '%s' 'order-17|", "afl-stream audi
 
 @pytest.fixture
 def deployment(deployments: Deployments) -> Deployment:
-    """Return a shop that nobody works for yet."""
+    """Return a shop without agents."""
     for tool in ("kcat", "jq"):
         required_tool(tool)
     return deployments(CHECKOUT)

@@ -347,7 +347,7 @@ def test_an_evaluator_refuses_a_topic_that_takes_too_small_records(
 
 @pytest.fixture
 def unreachable() -> Iterator[str]:
-    """Provide an address that is taken, and where nobody listens."""
+    """Provide an address that is taken, without a listener."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         yield f"127.0.0.1:{taken.getsockname()[1]}"

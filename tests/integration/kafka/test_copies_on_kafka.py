@@ -22,7 +22,7 @@ def cluster(tmp_path: Path, broker_installed: None) -> Iterator[Cluster]:
 
 
 def plans(command_line: KafkaCommandLine) -> set[tuple[str, int, str, tuple[str, ...]]]:
-    """Return what is told of the topics: action, copies, copies in sync, differences."""
+    """Return the report about the topics: action, copies, copies in sync, differences."""
     called = command_line("topics", "plan", command_line.program, "--json")
     assert called.code == 0, called
     return {

@@ -29,7 +29,7 @@ def copies(deployment: Deployment) -> int:
 
 
 def assert_still_of_use(deployment: Deployment) -> None:
-    """Return the deployment goes on, whoever of the two has the partitions."""
+    """Wait until the deployment continues, whichever evaluator has the partitions."""
     more = start_orders(deployment, ORDERS, stem="later")
     deployment.processes.finish(more)
     assert_delivered(deployment, [*(f"order-{n}" for n in range(ORDERS)), *more])

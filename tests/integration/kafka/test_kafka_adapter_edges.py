@@ -312,7 +312,7 @@ def test_a_producer_that_failed_for_good_reports_what_it_held_and_writes_again(
     producer.produce(topic, b"later", on_delivery=later)
     assert producer.flush(15.0) == 0
 
-    # What was not acknowledged is somebody's to send again; nothing is left without a word.
+    # Unacknowledged records are reported to the caller, which sends them again.
     assert len(held.heard) == 5
     assert {type(error) for error, _, _ in held.heard if error is not None} <= {BrokerUnavailable}
     assert [(error, partition) for error, partition, _ in later.heard] == [(None, TopicPartition(topic, 0))]

@@ -1,4 +1,4 @@
-"""Records that nobody can use, on a real broker: dead letters say why and where from, the rest goes on."""
+"""Unusable records on a real broker: dead letters have the reason and the origin, other records are handled."""
 
 from collections.abc import Mapping
 

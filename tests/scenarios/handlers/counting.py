@@ -1,4 +1,4 @@
-"""One function for one facet. Which one is said by whoever registers it."""
+"""One function for one facet. Its registration names the facet."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Handlers whose results and exceptions are objects that do harm to whoever looks at them."""
+"""Handlers whose results and exceptions are objects that harm their readers."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Lying:
 
 
 class Leaving:
-    """Ends the process of whoever asks for its truth or its attributes."""
+    """Ends the process that asks for its truth or its attributes."""
 
     def __bool__(self) -> bool:
         raise SystemExit(9)

@@ -15,7 +15,7 @@ from tests.random_programs.generator import generate
 from . import programs
 
 _ROOT = Path(__file__).parents[3]
-#: A program with every construct of the language in it, laid out as nobody would.
+#: A program with every construct of the language in it, in an unusual layout.
 _EVERY_CONSTRUCT = Path(__file__).parent / "unformatted.afl"
 _BLOCK = re.compile(r"^```afl\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _GAPS = ("", " ", " ", "\t", "\n", "\n\n\n", "\r\n  ", "\f")

@@ -41,7 +41,7 @@ def test_a_key_with_a_character_that_no_key_has_is_refused_without_showing_it(ke
 
 def test_a_failure_does_not_quote_the_key_that_a_client_could_not_send(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
-    # Not made by claude_client: nobody has looked at its key.
+    # Not made by claude_client, so its key has not been checked.
     with messages_api() as api, Anthropic(api_key=f"{KEY}\n", base_url=api.url, max_retries=0) as client:
         result = ended(client)
 

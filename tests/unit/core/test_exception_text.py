@@ -1,4 +1,4 @@
-"""An exception of a handler's own making says what it can, and hurts nobody who asks it."""
+"""An exception of a handler's own class shows as much as possible, and harms no reader."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ EXACT = (0, -3, 2**53, -(2**53), 2**53 + 2, 2**54 + 4, 2**62)
 INEXACT = (2**53 + 1, -(2**53) - 1, 2**54 + 2, 2**63 - 1)
 SAID = "a Double was expected, found the integer"
 
-#: Where an integer goes into a Double; `$.n` is that integer, and Json tells nobody what it will be.
+#: Where an integer goes into a Double; `$.n` is that integer, and the type Json leaves it open.
 PLACES = {
     "argument": "facet F(d: Double) workflow W(n: Json) => (r: Double) andThen { f = F(d = $.n) yield W(r = f.d) }",
     "computed": "facet F(d: Double) workflow W(n: Json) => (r: Double) andThen { f = F(d = $.n + 0) yield W(r = f.d) }",

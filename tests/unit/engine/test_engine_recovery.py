@@ -1,4 +1,4 @@
-"""A run is the same run whoever goes on with it: hot or cold, one evaluator or several, with threads or without."""
+"""A run is the same for every driver: in memory or read back, one evaluator or several, with or without threads."""
 
 import threading
 from collections.abc import Callable

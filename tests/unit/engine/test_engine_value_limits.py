@@ -318,7 +318,7 @@ def test_what_is_passed_on_is_not_counted_again() -> None:
     assert counting.known == {}
 
 
-# --- what nobody foresaw -------------------------------------------------------------------------------------------
+# --- unexpected errors ---------------------------------------------------------------------------------------------
 
 
 class NoMemoryFor:

@@ -1,4 +1,4 @@
-"""OpenTelemetry sees a run as one trace, whoever goes on with it, and counts what happens in figures."""
+"""OpenTelemetry shows a run as one trace, whichever process continues it, and counts steps and events."""
 
 import threading
 from collections.abc import Iterator

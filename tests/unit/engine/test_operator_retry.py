@@ -42,7 +42,7 @@ def make_run(request: pytest.FixtureRequest, tmp_path: Path) -> MakeRun:
 
 @pytest.fixture(scope="module")
 def expected() -> dict[str, object]:
-    """Return the outputs of a run of the whole that nobody disturbed."""
+    """Return the outputs of an undisturbed run of the whole program."""
     run = Operated(Engine(EVERYTHING, scripts=TrustingRunner()))
     run.play()
     assert is_complete(run)

@@ -1,4 +1,4 @@
-"""Telemetry sees what operators do: whoever follows the transitions of a run knows where each of its steps stands."""
+"""Telemetry has the actions of operators: the transitions of a run give the state of each of its steps."""
 
 from collections.abc import Callable
 from itertools import pairwise
@@ -23,7 +23,7 @@ def observed(failing: str) -> tuple[Operated, Telemetry]:
 
 
 def followed(events: list[TelemetryEvent]) -> dict[str, str]:
-    """Where each step stands by what is told of it; nothing told may contradict what was told before."""
+    """Return the state of each step by its transitions; no transition may contradict an earlier one."""
     states: dict[str, str] = {}
     for event in events:
         step_id = str(event.step_id)

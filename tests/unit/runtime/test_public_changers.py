@@ -232,7 +232,7 @@ def test_an_answered_step_is_driven_to_its_end_and_the_evaluator_continues_from_
     stored = context.persistence.get_step(step.id)
     assert stored is not None
     assert (stored.state, stored.get_attribute("receipt")) == (StepState.STATEMENT_COMPLETE, "r-17")
-    # With that its event is answered, and nobody is to do the task any more.
+    # With that its event is answered, and no poller should handle the task.
     store = context.persistence
     assert isinstance(store, MemoryStore)
     assert [event.state for event in store.get_all_events()] == [EventState.COMPLETED]

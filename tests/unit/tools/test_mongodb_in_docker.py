@@ -1,4 +1,4 @@
-"""The container that tests run MongoDB in: the address and the replica set that its clients are told of."""
+"""The container that tests run MongoDB in: the address and the replica set that its clients get."""
 
 from pathlib import Path
 

@@ -193,7 +193,7 @@ def test_a_server_says_at_its_start_what_it_works_on(caplog: pytest.LogCaptureFi
 
 
 class Slow(Evaluator):
-    """Takes its time to go on with workflows, and counts how many it goes on with at once."""
+    """Continues workflows slowly, and counts how many it continues at once."""
 
     def __init__(self, shop: Workshop) -> None:
         super().__init__(shop.store, clock=shop.clock)
@@ -210,7 +210,7 @@ class Slow(Evaluator):
 
 
 class Counting(MemoryStore):
-    """Counts how often somebody has looked for what others left."""
+    """Counts the sweeps for work that other processes left."""
 
     sweeps = 0
 
@@ -265,7 +265,7 @@ def test_who_has_stopped_continues_with_nothing_any_more() -> None:
 
 
 class Broken(Evaluator):
-    """Cannot go on with workflows."""
+    """Cannot continue workflows."""
 
     def resume(self, workflow_id_val: str, *args: object, **options: object) -> ExecutionResult:
         error = StoreUnavailable(path="store", reason="away")

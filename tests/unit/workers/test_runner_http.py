@@ -34,7 +34,7 @@ def serving(attempts: int = 1, first_port: int = 0) -> Iterator[int]:
 
 @contextmanager
 def taken(count: int) -> Iterator[int]:
-    """So many ports in a row that somebody listens on; the first of them."""
+    """Provide the first of a number of consecutive ports that have listeners."""
     first = 20_000
     held: list[socket.socket] = []
     while len(held) < count:

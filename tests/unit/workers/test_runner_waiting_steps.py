@@ -1,4 +1,4 @@
-"""Steps that nobody is asked for any more, or whose answer nobody went on with: a runner finds them."""
+"""Steps without a task, or with an answer that no process continued with: a runner finds them."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def test_a_workflow_whose_process_died_between_answer_and_resume_is_continued(
     shop.start("Buy", order="17")
     task = shop.store.claim_task(["shop.Pay"], owner="dead", lease_ms=9_000)
     assert task is not None
-    # The answer is stored; whoever stored it is gone before it could resume.
+    # The answer is stored; its process ended before it could resume.
     shop.new_evaluator().continue_step(task.step_id, {"receipt": "r-17"})
     assert shop.status() == "RUNNING"
     runner = runner_of(shop)
@@ -165,7 +165,7 @@ def test_a_workflow_whose_process_died_between_answer_and_resume_is_continued(
 
 
 class Forgetful(TaskDispatch):
-    """Asks nobody."""
+    """Asks no model."""
 
     def dispatch(self, execution: Execution, step: StepRecord, event_id: str, effects: Batch) -> None:
         pass

@@ -1,8 +1,8 @@
 """What a step does in each state: a table of functions, by state.
 
-`work(execution, step)` returns whether the step goes on to its next state now. False leaves it where it is: an event is
-out, or something inside has not ended, and what ends it wakes the step. An exception makes the step fail; the machine
-catches it, in one place.
+`work(execution, step)` returns whether the step continues to its next state now. With False it stays in its state: its
+event waits for an answer, or a step inside has not ended, and that end wakes the step. An exception makes the step
+fail; the machine catches it.
 """
 
 from __future__ import annotations

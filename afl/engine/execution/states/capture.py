@@ -1,4 +1,4 @@
-"""Capture: what the blocks yielded becomes the step's returns, and return defaults fill what nobody set."""
+"""Capture: the yields of the blocks become the step's returns, and defaults fill the returns that are still unset."""
 
 from __future__ import annotations
 

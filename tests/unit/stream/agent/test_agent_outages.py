@@ -1,4 +1,4 @@
-"""An agent whose broker does not answer, or has lost a topic: it waits, says so, and goes on with what is there."""
+"""An agent whose broker does not answer, or has lost a topic: it waits, logs it, and continues with other topics."""
 
 from __future__ import annotations
 

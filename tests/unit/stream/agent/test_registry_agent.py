@@ -191,7 +191,7 @@ def test_what_runs_when_its_facet_is_taken_away_is_answered_and_committed_first(
     may_continue.set()
     eventually(lambda: agent.turn(0.01) == 0 and agent.groups == [], 20)
 
-    # The second event of the step had not begun: it waits, uncommitted, for whoever has the facet next.
+    # The second event of the step had not begun: it waits, uncommitted, for the facet's next agent.
     assert shop.deployment.committed(VOID) == CommittedOffset(offset=1)
     assert shop.results() == {"wf-3:3": {"by": "slow"}}
     assert registration.facet_name not in agent.registered_names()

@@ -528,7 +528,7 @@ def test_two_audits_outside_a_group_each_write_every_record_and_commit_nothing()
     two.audit.close()
 
     assert sorted(one.steps) == sorted(two.steps) == [f"wf-{n}:{n}" for n in range(1, 10)]
-    assert deployment.broker._groups == {}  # nobody joined one, so nothing is committed
+    assert deployment.broker._groups == {}  # no group has members, so nothing is committed
 
 
 def test_an_audit_outside_a_group_takes_nothing_from_one_that_writes_a_file(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ CODES = {
     for name in dir(KafkaError)
     if name.isupper() and isinstance(code := getattr(KafkaError, name), int)
 }  # fmt: skip
-#: What whoever calls the port meets for each decision.
+#: What a caller of the port gets for each decision.
 RAISED: dict[Decision, type[TransportError]] = {
     Decision.PASS: BrokerUnavailable,
     Decision.WAIT: BrokerUnavailable,

@@ -15,7 +15,7 @@ from afl_stream.kafka.view import KafkaView
 from afl_stream.transport import BrokerView, TopicPartition, Watermarks
 
 WHERE = TopicPartition("t", 0)
-#: What the client gives for an offset that nobody has told.
+#: What the client gives for an unknown offset.
 NONE = -1001
 
 
@@ -87,7 +87,7 @@ def test_a_question_without_an_answer_is_counted_from_the_first_on() -> None:
     broker = Broker()
     broker.look()
     assert broker.look(after_s=7).unanswered_s == 7
-    # How the client ends a question that nobody has answered in time: without an error.
+    # How the client ends a request without an answer in time: without an error.
     broker.answers(NONE, NONE)
     assert broker.look(after_s=8).unanswered_s == 15
     assert len(broker.asked) == 2

@@ -1,4 +1,4 @@
-"""Waits for a broker end when the process, or whoever waits, is told to stop."""
+"""Waits for a broker end when the process, or the waiting service, is told to stop."""
 
 import pytest
 
