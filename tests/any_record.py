@@ -224,7 +224,7 @@ def _messages() -> list[Message]:
 
 
 def _schemas() -> list[bytes]:
-    """Texts for the schemas topic that are no schema, or one that would cost too much to read by."""
+    """Texts for the schemas topic that are not schemas, or schemas that are too costly to use."""
     nested: object = "string"
     for _ in range(100):
         nested = {"type": "array", "items": nested}

@@ -12,7 +12,7 @@ Schemas = Mapping[str, Sequence[Mapping[str, Any]]]
 
 
 def check_value(value: object, afl_type: object, schemas: Schemas | None = None, path: str = "value") -> object:
-    """Return the value as the type takes it; a name that is no schema's is a facet's. Raises ValueRefused."""
+    """Return the value as the type accepts it; a name that no schema has is a facet's. Raises ValueRefused."""
 
     def fields_of(name: str) -> Mapping[str, object] | None:
         fields = (schemas or {}).get(name)

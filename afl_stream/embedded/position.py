@@ -50,7 +50,7 @@ class Position:
         if records:
             self.offset = records[-1].offset + 1
             if self.log.markers:
-                # Gaps alone are no reason to stop.
+                # A gap alone is not a reason to stop.
                 return [r for r in records if r.offset not in self.log.markers] or self.take(limit)
         return records
 

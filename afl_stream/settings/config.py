@@ -72,7 +72,7 @@ _TOPIC_TEMPLATE: Final = re.compile(r"[A-Za-z0-9._-]*(\{prefix\})?[A-Za-z0-9._-]
 _PLACEHOLDER: Final = re.compile(r"\{([^{}]*)\}")
 _ADDRESS: Final = re.compile(r"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):([0-9]{1,5})\Z")
 _KAFKA_VARIABLE: Final = "AFL_KAFKA_"
-#: Values that appear in many places, and are no secret under an unknown name.
+#: Values that appear in many places, and are not secrets under an unknown name.
 _PLAIN_VALUE: Final = re.compile(r"(true|false|[0-9.-]{0,5})\Z", re.IGNORECASE)
 _YES_OR_NO: Final = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 

@@ -246,7 +246,7 @@ class Topology:
         """Refuse to start on topics that are missing or not as they must be.
 
         Raises TopicMissing, TopicTooSmall (bytes), PartitionsDiffer (control, commands and external) and
-        TooFewPartitions (any other). More partitions than declared are no harm there.
+        TooFewPartitions (any other). More partitions than declared are accepted there.
         """
         needed_bytes = self._config.max_event_bytes + RECORD_OVERHEAD_BYTES
         for spec in self.specs(facets):

@@ -20,7 +20,7 @@ WALL: Final = frozenset({
 #: What the wall clock's time is called.
 STAMP_NAMES: Final = frozenset({"now_ms", "epoch_ms", "epoch_ns"})
 
-#: Where it is reckoned with all the same, and why that is no interval of a process's own.
+#: Allowed calculations with the wall clock, and why each is not an interval of one process.
 RECKONED: Final = {
     "afl/core/clock.py": "the rule for stamps of others",
     "afl/workers/lease_watch.py": "leases are stamps of others; since when they stay is by the monotonic clock",

@@ -100,7 +100,7 @@ def _changed(tree: Json, holder: Any, key: Any, change: Callable[[Any, Any], Non
     """Return the fingerprint with one change, which is taken back."""
     before = copy.copy(holder)
     change(holder, key)
-    found = CompiledProgram.__new__(CompiledProgram)  # Most of what a change leaves is no program any more.
+    found = CompiledProgram.__new__(CompiledProgram)  # After most changes the mapping is not a program.
     found.tree = tree
     fingerprint = found.fingerprint
     holder.clear()

@@ -275,7 +275,7 @@ def test_every_crash_point_of_the_sources_is_crashed_at_here_or_in_another_test(
     here = {*EVALUATOR_POINTS, *AGENT_POINTS, *TRANSPORT_POINTS, *BROKER_POINTS}
     others = "".join(path.read_text() for path in Path(__file__).parents[1].rglob("*.py") if path != Path(__file__))
 
-    # Nothing changes at a look: it may go unanswered, and is no place to crash at.
+    # Nothing changes at a look: it may go unanswered, and is not a crash point here.
     assert set(FAULT_POINTS) - {"view.before_answer"} == set(TRANSPORT_POINTS) | set(BROKER_POINTS)
     assert here <= probed
     # Of parties and of work that this loop does not have.

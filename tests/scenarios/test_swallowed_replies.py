@@ -1,4 +1,4 @@
-"""Replies that never come: evaluator, agent and audit say so, are not ready, and end; an idle topic is no outage."""
+"""Replies that never come: evaluator, agent and audit say so, are not ready, and end; an idle topic does not count."""
 
 from __future__ import annotations
 

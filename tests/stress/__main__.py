@@ -50,6 +50,6 @@ def main(words: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    # What pollers log of a conflict is no finding; what is in the store is.
+    # Log lines of pollers about conflicts are expected; only the store's content counts.
     logging.disable(logging.WARNING)
     sys.exit(main(sys.argv[1:]))

@@ -68,7 +68,7 @@ def mongodb_url(
 
 @pytest.fixture(scope="session")
 def standalone_mongodb_url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Return the address of a MongoDB, in Docker or ours, that is no replica set: it has no transactions."""
+    """Return the address of a MongoDB, in Docker or ours, without a replica set: it has no transactions."""
     yield from _mongodb(request, tmp_path_factory, standalone=True)
 
 

@@ -31,7 +31,7 @@ def test_every_finding_is_shown_at_its_place_with_its_code_and_a_hint(editor: Ed
     assert unknown.severity is lsp.DiagnosticSeverity.Error
     assert unknown.range == lsp.Range(lsp.Position(3, 27), lsp.Position(3, 33))
     assert "did you mean token?" in unknown.message
-    # As in `afl check`: the text has a workflow, so it is no library.
+    # As in `afl check`: the text has a workflow, so it is not a library.
     assert found["ARG_MISSING"].severity is lsp.DiagnosticSeverity.Error
 
 

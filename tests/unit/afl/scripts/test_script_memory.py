@@ -13,7 +13,7 @@ from afl.scripts.pool import ScriptPool
 from afl.scripts.worker import Worker
 from tests.eventually import eventually
 
-#: Written in two parts, so that this text's own process is no place where it stands.
+#: Written in two parts, so that the memory of this process does not contain it.
 TEXT_CANARY, PARAM_CANARY, REPLY_CANARY = (f"canary-{part}-" + "7f3e9a51" for part in ("text", "param", "reply"))
 CANARIES = (TEXT_CANARY, PARAM_CANARY, REPLY_CANARY)
 SECRET_SCRIPT = f"""
