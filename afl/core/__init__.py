@@ -10,9 +10,12 @@ PUBLIC_MODULES = (
     "ids",
     "json_objects",
     "lazy_names",
+    "limits",
     "probes",
     "release",
+    "row_maker",
     "strictness",
     "types",
     "values",
+    "versions",
 )

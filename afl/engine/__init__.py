@@ -2,7 +2,6 @@
 
 #: Modules that other packages import; the others are private to this one.
 PUBLIC_MODULES = (
-    "clock",
     "errors",
     "limits",
     "states",

@@ -3,6 +3,7 @@
 #: Modules that other packages import; the others are private to this one.
 PUBLIC_MODULES = (
     "click_errors",
+    "click_groups",
     "click_options",
     "crashes",
     "file_holders",

@@ -5,6 +5,7 @@ PUBLIC_MODULES = (
     "answer_acceptance",
     "captures",
     "commit_rows",
+    "events",
     "execution",
     "generations",
     "iteration",
