@@ -27,6 +27,7 @@ from afl.core.process.signals import draining
 from afl_stream.agent.cancellations import Cancellations
 from afl_stream.agent.ended_runs import EndedRuns
 from afl_stream.agent.groups import Memberships
+from afl_stream.agent.handlers import NoHandlers as NoHandlers
 from afl_stream.agent.handlers import facets_of
 from afl_stream.agent.member import GroupMember
 from afl_stream.agent.records import AgentRecords
@@ -41,7 +42,7 @@ from afl_stream.agent.resources import (
 )
 from afl_stream.agent.subscriptions import Subscription
 from afl_stream.agent.topics import FacetTopics, VanishedTopics
-from afl_stream.errors import SchemaUnavailable, StreamError
+from afl_stream.errors import SchemaUnavailable
 from afl_stream.exit_codes import ExitCode
 from afl_stream.outage import waited_out
 from afl_stream.reading.group_reader import LostRecords
@@ -71,13 +72,6 @@ T = TypeVar("T")
 
 #: How long leaving waits for answers that are on their way, when the grace period is over.
 LAST_FLUSH_S: Final = 1.0
-
-
-class NoHandlers(StreamError):
-    """An agent has no handlers, so it would take events that it cannot answer."""
-
-    def __init__(self, why: str = "no handler is registered; call register(), or give --handlers MODULE") -> None:
-        super().__init__(why)
 
 
 class Agent:

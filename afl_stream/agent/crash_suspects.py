@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Final
 
 from afl_stream.agent.partitions import AssignedPartitions
 from afl_stream.agent.resources import AgentResources
 from afl_stream.agent.work import PartitionWork, Work
 from afl_stream.reading.group_reader import FIRST_BACKOFF_S
+from afl_stream.transport import TopicPartition
 
 log = logging.getLogger(__name__)
 
@@ -93,3 +94,25 @@ class Suspects:
     def _stop_waiting(self) -> None:
         self._waiting = None
         self._resources.pool.end_seclusion(self)
+
+    def note_starts(self, starting: Sequence[Work]) -> bool:
+        """Note that these records start; return False when the note cannot be made durable now.
+
+        It is made durable first where an earlier process may have run the record too, or where no commit yet says that
+        this process is at work.
+        """
+        doubtful: dict[TopicPartition, PartitionWork] = {}
+        for work in starting:
+            partition = work.partition
+            work.is_running = True
+            partition.progress.start(work.record.offset, work)
+            partition.dirty = True
+            crashes = work.crashes
+            if crashes and work.tries == 0:
+                self._resources.counters.add("crashes_seen", crashes)
+            if crashes or work.is_doubtful:
+                doubtful[partition.topic_partition] = partition
+            if work.crashes:
+                # Marked records of other partitions that have finished since must not count as running beside it.
+                doubtful.update({other.topic_partition: other for other in self._assigned if other.dirty})
+        return not doubtful or self._assigned.commit(doubtful.values(), wait=True)

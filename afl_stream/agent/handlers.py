@@ -36,3 +36,10 @@ class NoSuchFacet(StreamError):
         hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known[:10]) or 'none'}"
         super().__init__(f"no topic belongs to a facet {name} of any namespace: {hint}")
         self.name = name
+
+
+class NoHandlers(StreamError):
+    """An agent has no handlers, so it would take events that it cannot answer."""
+
+    def __init__(self, why: str = "no handler is registered; call register(), or give --handlers MODULE") -> None:
+        super().__init__(why)

@@ -349,21 +349,7 @@ class GroupMember:
         that this process is at work: a record that kills at once must be counted.
         """
         starting = [work for batch in batches for work in batch.works]
-        doubtful: dict[TopicPartition, PartitionWork] = {}
-        for work in starting:
-            partition = work.partition
-            work.is_running = True
-            partition.progress.start(work.record.offset, work)
-            partition.dirty = True
-            crashes = work.crashes
-            if crashes and work.tries == 0:
-                self._resources.counters.add("crashes_seen", crashes)
-            if crashes or work.is_doubtful:
-                doubtful[partition.topic_partition] = partition
-            if work.crashes:
-                # Marked records of other partitions that have finished since must not count as running beside it.
-                doubtful.update({other.topic_partition: other for other in self._assigned if other.dirty})
-        if not doubtful or self._assigned.commit(doubtful.values(), wait=True):
+        if self._suspects.note_starts(starting):
             return True
         retry_at_s = self._resources.clock_s() + FIRST_BACKOFF_S
         for work in reversed(starting):

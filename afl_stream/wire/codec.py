@@ -211,7 +211,7 @@ class Codec:
                 schema_id, start = wire.framing.unframe(value)
                 reader = self._readers.get((index, schema_id)) or self._compile_reader(index, schema_id, headers)
                 return reader(value, start)
-        raise Unreadable(Reason.BAD_MAGIC, f"the value begins with {value[:2].hex(' ')}, which is not a known framing")
+        raise Unreadable(Reason.BAD_MAGIC, f"the value begins with {value[:2].hex(' ')}, which is no known framing")
 
     def returns_of(self, value: bytes | None) -> DeclaredReturns | None:
         """Return what the schema of an event that was decoded here says about its facet's returns; None: nothing."""

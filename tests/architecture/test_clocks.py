@@ -28,7 +28,7 @@ RECKONED: Final = {
     "afl/stores/mongo/tasks.py": "leases: stamps that others judge",
     "afl/stores/public/tasks.py": "leases and locks: stamps that others judge",
     "afl/stores/sqlite/store.py": "leases: stamps that others judge",
-    "afl/engine/execution/execution.py": "a step's deadline: a stamp that is published",
+    "afl/engine/execution/events.py": "a step's deadline: a stamp that is published",
     "afl/workers/service/workflow_starts.py": "how long a run took, as it is shown",
     "afl_stream/agent/cancellations.py": "age of an event, which only decides whether it is looked up",
     "afl_stream/commands/servers.py": "ages as they are shown",

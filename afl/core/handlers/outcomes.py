@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import Final, TypeAlias
 
+from afl.core.errors import AFLError
 from afl.core.handlers.calling import Handler
 
 #: The `error.type` of a step whose handler did not end in its time.
 TIMEOUT: Final = "Timeout"
 
 
-class HandlerTimeout(TimeoutError):
+class HandlerTimeout(AFLError, TimeoutError):
     """A handler did not end in its time."""
 
     def __init__(self, timeout_s: float) -> None:

@@ -259,7 +259,8 @@ class HandlerPool:
                 # Its time was up and its slot is another's; another thread has taken this one's place.
                 self._stuck.remove(call)
                 return False
-            self._complete(call, outcome)
+            if not self._complete(call, outcome):
+                return False
         if job.is_forsaken:
             return False
         with self._lock:
@@ -350,9 +351,9 @@ class HandlerPool:
         if not call.claim():
             self._stuck.remove(call)
             return
-        self._complete(call, outcome)
-        assert call.batch is not None
-        self._end(call.batch)
+        if self._complete(call, outcome):
+            assert call.batch is not None
+            self._end(call.batch)
 
     def _in_loop(
         self, call: Call, awaitable: Callable[[], Awaitable[object]], on_done: Callable[[Outcome], object]
@@ -383,17 +384,22 @@ class HandlerPool:
             self._loop.call_soon_threadsafe(start, self._loop)
         return True
 
-    def _complete(self, call: Call, outcome: Outcome) -> None:
+    def _complete(self, call: Call, outcome: Outcome) -> bool:
+        """Report an outcome; return whether the process lives, and the call's batch has an end."""
         if call.batch is not None and call.batch.secluded:
             # Before a caller can see the outcome and end the seclusion.
             with self._lock:
                 self._seclusion_is_over = True
         if type(outcome) is Raised and issubclass(type(outcome.error), Crash):
             self._on_fatal(outcome.error)
+            if call.batch is None or call.batch.on_end is None:
+                # The process is dead: nothing follows from what its handler raised. A caller that waits is let go.
+                return False
         self._report(call, outcome)
         if call.timeout_s is not None:
             with self._lock:
                 self._timed.discard(call)
+        return True
 
     def _report(self, call: Call, outcome: Outcome) -> None:
         try:
