@@ -2,7 +2,8 @@
 
 BIN := .venv/bin
 STAMP := .venv/.installed
-WORKERS ?= 2
+# Tests wait more than they compute, so that two workers a processor keep it busy.
+WORKERS ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
 # A worker that has nothing left takes from the others: tests of one module may take a second or a minute.
 PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -q
 

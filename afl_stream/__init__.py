@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     from afl.core.handlers.retry import RetryPolicy as RetryPolicy
     from afl_stream.agent.agent import Agent as Agent
     from afl_stream.agent.agent import NoHandlers as NoHandlers
+    from afl_stream.agent.resources import AgentConfig as AgentConfig
     from afl_stream.audit.audit import Audit as Audit
+    from afl_stream.audit.config import AuditConfig as AuditConfig
     from afl_stream.client.client import AttemptNeeded as AttemptNeeded
     from afl_stream.client.client import Client as Client
     from afl_stream.client.milestones import Milestones as Milestones
@@ -34,6 +36,8 @@ if TYPE_CHECKING:
     from afl_stream.wire.command_answers import RefusedByEvaluator as RefusedByEvaluator
 
 _HOMES = {
+    "afl_stream.agent.resources": "AgentConfig",
+    "afl_stream.audit.config": "AuditConfig",
     "afl_stream.agent.agent": "Agent NoHandlers",
     "afl.core.handlers.context": "HandlerContext",
     "afl.core.handlers.retry": "RetryPolicy",
@@ -54,8 +58,10 @@ _HOMES = {
 
 __all__ = [
     "Agent",
+    "AgentConfig",
     "AttemptNeeded",
     "Audit",
+    "AuditConfig",
     "Client",
     "ConfigError",
     "Deferred",

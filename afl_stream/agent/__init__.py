@@ -10,15 +10,17 @@ if TYPE_CHECKING:
     from afl.core.handlers.retry import RetryPolicy as RetryPolicy
     from afl_stream.agent.agent import Agent as Agent
     from afl_stream.agent.agent import NoHandlers as NoHandlers
+    from afl_stream.agent.resources import AgentConfig as AgentConfig
 
 _HOMES = {
     "afl_stream.agent.agent": "Agent NoHandlers",
+    "afl_stream.agent.resources": "AgentConfig",
     "afl.core.handlers.calling": "Deferred",
     "afl.core.handlers.context": "HandlerContext",
     "afl.core.handlers.retry": "RetryPolicy",
 }
 
-__all__ = ["Agent", "Deferred", "HandlerContext", "NoHandlers", "RetryPolicy"]
+__all__ = ["Agent", "AgentConfig", "Deferred", "HandlerContext", "NoHandlers", "RetryPolicy"]
 
 if not TYPE_CHECKING:
     # Out of sight of type checkers: they would take any name for one of this package.
@@ -29,4 +31,5 @@ PUBLIC_MODULES = (
     "agent",
     "lost_offsets",
     "registry_agent",
+    "resources",
 )

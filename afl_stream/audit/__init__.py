@@ -6,12 +6,14 @@ from afl.core.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from afl_stream.audit.audit import Audit as Audit
+    from afl_stream.audit.config import AuditConfig as AuditConfig
 
 _HOMES = {
     "afl_stream.audit.audit": "Audit",
+    "afl_stream.audit.config": "AuditConfig",
 }
 
-__all__ = ["Audit"]
+__all__ = ["Audit", "AuditConfig"]
 
 if not TYPE_CHECKING:
     # Out of sight of type checkers: they would take any name for one of this package.
@@ -20,6 +22,7 @@ if not TYPE_CHECKING:
 #: Modules that other packages import; the others are private to this one.
 PUBLIC_MODULES = (
     "audit",
+    "config",
     "group",
     "lines",
 )
