@@ -28,6 +28,10 @@ from afl_stream.wire.headers import header, headers_for
 from afl_stream.wire.messages import FailureReason, StartWorkflow, StepContinue, StepFailed
 from tests.worlds.deployment import START_MS
 from tests.worlds.world import World
+from tests.worlds.worlds import EMBEDDED
+
+#: Telemetry is compared to the millisecond of the clock.
+WORLDS = EMBEDDED
 
 SOURCE = """
 namespace shop {
@@ -232,10 +236,6 @@ import sys
 sys.modules["opentelemetry"] = None
 from afl_stream.settings.config import TelemetrySettings
 from afl_stream.evaluator.telemetry_sinks import open_telemetry
-from tests.worlds.worlds import EMBEDDED
-
-#: Telemetry is compared to the millisecond of the clock.
-WORLDS = EMBEDDED
 try:
     open_telemetry(TelemetrySettings(sink="opentelemetry"))
 except Exception as error:
