@@ -9,13 +9,13 @@ from typing import Final
 
 import click
 
-from afl import __version__
 from afl.commands.terminal import say
 from afl.core.exit_codes import ExitCode, table
 from afl.core.process.click_errors import broken_pipes_raised, show_usage_error
 from afl.core.process.click_groups import LazyGroup
 from afl.core.process.signals import EndedBySignal, signals_handled
 from afl.core.process.standard_streams import flush_output, give_up_output, standard_streams
+from afl.core.release import VERSION
 from afl.errors import AFLError
 
 
@@ -90,7 +90,7 @@ _COMMANDS: Final = {
     table=_COMMANDS,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )
-@click.version_option(__version__, message="afl %(version)s")
+@click.version_option(VERSION, message="afl %(version)s")
 def afl() -> None:
     """Hold the subcommands; the text of `--help` is `_HELP`."""
 

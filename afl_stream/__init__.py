@@ -6,6 +6,7 @@ The names of this package load when they are first used: a client and an agent l
 from typing import TYPE_CHECKING
 
 from afl.core.lazy_names import lazy_names
+from afl.core.release import VERSION
 
 if TYPE_CHECKING:
     from afl.core.handlers.calling import Deferred as Deferred
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     from afl_stream.transport import TransportError as TransportError
     from afl_stream.wire.command_answers import RefusedByEvaluator as RefusedByEvaluator
 
+__version__ = VERSION
+
 _HOMES = {
     "afl_stream.agent.resources": "AgentConfig",
     "afl_stream.audit.config": "AuditConfig",
@@ -57,6 +60,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "__version__",
     "Agent",
     "AgentConfig",
     "AttemptNeeded",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import click
 
-from afl import __version__
 from afl.commands.inputs import Named, check_named, source_options
 from afl.commands.terminal import (
     findings_json,
@@ -17,6 +16,7 @@ from afl.commands.terminal import (
     write_output,
 )
 from afl.core.process.click_options import strictness_options
+from afl.core.release import VERSION
 
 
 @click.command("compile")
@@ -85,7 +85,7 @@ def check_command(ctx: click.Context, named: Named, as_json: bool, as_sarif: boo
     elif as_sarif:
         from afl.output.sarif import sarif_log
 
-        write_json(sarif_log(checked.diagnostics, __version__))
+        write_json(sarif_log(checked.diagnostics, VERSION))
     else:
         report(checked.diagnostics, texts_of(checked))
         if not checked.has_errors:

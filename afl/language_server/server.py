@@ -10,7 +10,7 @@ from lsprotocol import types as lsp
 from pygls.lsp.server import LanguageServer
 from pygls.uris import to_fs_path
 
-from afl import __version__
+from afl.core.release import VERSION
 from afl.language_server.answers import Answers
 from afl.language_server.documents import Document
 
@@ -27,7 +27,7 @@ class AFLLanguageServer(LanguageServer):
     """The server of one editor window. All work happens in the event loop, one message after the other."""
 
     def __init__(self, source_paths: Sequence[Path] = (), *, quiet_s: float = DEFAULT_QUIET_S) -> None:
-        super().__init__("afl", __version__)
+        super().__init__("afl", VERSION)
         self._source_paths = list(source_paths)
         self._quiet_s = quiet_s
         self._pending: asyncio.TimerHandle | None = None

@@ -36,7 +36,7 @@ class UnknownProgram(StreamError):
     def __init__(self, wanted: str, near: Iterable[str] = ()) -> None:
         listed = tuple(near)
         hint = f"; did you mean {' or '.join(listed)}?" if listed else "; deploy it with: afl-stream deploy FILE.afl"
-        super().__init__(f"no deployed workflow or program is called {wanted}{hint}")
+        super().__init__(f"no deployed {wanted}{hint}")
         self.wanted, self.near = wanted, listed
 
 

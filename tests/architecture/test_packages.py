@@ -1,6 +1,7 @@
 """Rules between the packages that import-linter has no contract for."""
 
 import ast
+import configparser
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
@@ -105,3 +106,12 @@ def test_the_face_of_the_runtime_holds_nothing_but_names_of_others() -> None:
     ]
 
     assert defining == []
+
+
+def test_the_side_of_agents_is_kept_from_every_part_of_afl_but_the_core() -> None:
+    contracts = configparser.ConfigParser()
+    contracts.read(_ROOT / ".importlinter")
+    rule = contracts["importlinter:contract:agent-side"]
+    parts = {name.split(".")[1] for name in _MODULES if name.count(".") == 1 and name.startswith("afl.")}
+
+    assert {name.removeprefix("afl.") for name in rule["forbidden_modules"].split()} == parts - {"__main__", "core"}

@@ -40,8 +40,8 @@ REGISTER_FUNCTION: Final = "register_handlers"
 #: The names by which a module may declare the facets of its entrypoint, in the order in which they are looked at.
 FACET_ATTRIBUTES: Final = ("FACET", "FACETS", "_DISPATCH", "DISPATCH")
 
-#: Paths that can only be mistakes.
-_OURS: Final = frozenset({"afl", "afl.core.handlers", "afl_stream"})
+#: Names that a hint about a missing module leaves out.
+_OURS: Final = frozenset({"afl", "afl_stream"})
 
 #: The exceptions that loading a module may raise. KeyboardInterrupt is excluded: it is Ctrl-C during the load.
 _ITS_OWN: Final = (Exception, SystemExit, GeneratorExit, asyncio.CancelledError)

@@ -124,7 +124,7 @@ def test_a_variable_wins_over_the_file_under_either_name_of_a_setting(tmp_path: 
         ("connect_timeout_s = 0", "kafka.connect_timeout_s: found 0, expected 1 or more"),
         ("outage_timeout_s = '1'", "kafka.outage_timeout_s: found '1', expected a whole number"),
         ("cluster_id = ''", "kafka.cluster_id: found '', expected the id of a cluster"),
-        ("bootstap = 'a:1'", r"kafka.bootstap: found 'a:1', expected no such key; did you mean bootstrap\?"),
+        ("bootstap = 'a:1'", r"kafka.bootstap: found 'a:1': no such key; did you mean bootstrap\?"),
         ("group.protocol = 'consumer'", r"kafka.group.protocol: .* did you mean group_protocol\?"),
         ("linger_ms = 5", "kafka.linger_ms: found 5, expected one of bootstrap, "),
         ("producer = 5", "kafka.producer: found 5, expected a librdkafka setting's name behind it"),

@@ -63,10 +63,10 @@ def test_the_environment_wins_over_the_file(tmp_path: Path) -> None:
         ("prefix = ", "is not a readable TOML file: Invalid value"),
         ("prefix = 7", "prefix: found 7, expected a string"),
         ('prefix = "a b"', "prefix: found 'a b', expected at most 100 characters"),
-        ("prefx = 'a'", r"prefx: found 'a', expected no such key; did you mean prefix\?"),
+        ("prefx = 'a'", r"prefx: found 'a': no such key; did you mean prefix\?"),
         (
             "[agent]\nmax_concurent = 1",
-            "agent.max_concurent: found 1, expected no such key; did you mean max_concurrent",
+            "agent.max_concurent: found 1: no such key; did you mean max_concurrent",
         ),
         ("[agent]\nmax_concurrent = 0", "agent.max_concurrent: found 0, expected 1 or more"),
         ("[agent]\nmax_concurrent = true", "agent.max_concurrent: found True, expected a whole number"),
@@ -94,12 +94,12 @@ def test_a_setting_that_cannot_be_used_is_named_with_file_and_key(tmp_path: Path
         (
             "AFL_AGENT_MAX_CONCURENT",
             "3",
-            "found '3', expected no such variable; did you mean AFL_AGENT_MAX_CONCURRENT?",
+            "found '3': no such variable; did you mean AFL_AGENT_MAX_CONCURRENT?",
         ),
-        ("AFL_ANSWERS_TOKEN_SECRETS", "hush-hush", f"found '{MASK}', expected no such variable; did you mean"),
-        ("AFL_BOOTSTRAP", "a:1", "expected no such variable; did you mean AFL_KAFKA_BOOTSTRAP?"),
-        ("AFL_DATA_DIR", "a", "expected no such variable; did you mean AFL_EMBEDDED_DATA_DIR?"),
-        ("AFL_PREFX", "a.", "prefx: found 'a.', expected no such variable; did you mean AFL_PREFIX?"),
+        ("AFL_ANSWERS_TOKEN_SECRETS", "hush-hush", f"found '{MASK}': no such variable; did you mean"),
+        ("AFL_BOOTSTRAP", "a:1", "no such variable; did you mean AFL_KAFKA_BOOTSTRAP?"),
+        ("AFL_DATA_DIR", "a", "no such variable; did you mean AFL_EMBEDDED_DATA_DIR?"),
+        ("AFL_PREFX", "a.", "prefx: found 'a.': no such variable; did you mean AFL_PREFIX?"),
     ],
 )
 def test_a_variable_that_cannot_be_used_is_named(tmp_path: Path, variable: str, text: str, said: str) -> None:
