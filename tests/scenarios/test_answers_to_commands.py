@@ -31,6 +31,7 @@ from tests.scenarios.command_lines import CommandLine
 from tests.worlds.deployment import program_of
 from tests.worlds.desk import ASK, DESK, FIRST, REPORT, Desk
 from tests.worlds.world import World
+from tests.worlds.worlds import EMBEDDED, in_worlds
 
 _STEP = "wf-1:5f3a"
 
@@ -215,6 +216,8 @@ def test_how_a_run_stands_is_told_by_the_name_that_people_see(status: str | None
     assert described_lines(Invocation(), reported) == [f"no event of it waits for an answer: it is {shown}"]
 
 
+# On Kafka a start and what follows it may come in two batches.
+@in_worlds(EMBEDDED)
 def test_a_run_is_described_in_the_batch_that_starts_it(desk: Desk) -> None:
     with closing(desk.deployment.client.milestones("wf-1")) as milestones:
         desk.deployment.send(StartWorkflow(workflow_id="wf-1", workflow=REPORT, inputs={"subject": FIRST}))
