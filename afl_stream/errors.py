@@ -26,7 +26,9 @@ class ConfigError(StreamError):
     """A setting cannot be used as it stands."""
 
     def __init__(self, source: str, key: str, found: object, expected: str) -> None:
-        wanted = f": {expected}" if expected.startswith(("no such key", "no such variable")) else f", expected {expected}"
+        wanted = (
+            f": {expected}" if expected.startswith(("no such key", "no such variable")) else f", expected {expected}"
+        )
         text = f"{source}: {printable(key)}: found {printable(repr(found))}{wanted}"
         super().__init__(masked_text(text))
         self.source = source

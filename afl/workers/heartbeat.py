@@ -44,7 +44,7 @@ def registered_server(
                 server_record.counted(counts())
         except Exception as error:  # noqa: BLE001 - a server that cannot say how it does is alive all the same
             text = exception_traceback(error)
-            _log.error("server %s could not find out what to tell of itself\n%s", server_record.server_id, text)
+            _log.error("server %s could not collect its status\n%s", server_record.server_id, text)
 
     def keep_alive() -> None:
         while not stopped.wait(server_record.heartbeat_interval_s):

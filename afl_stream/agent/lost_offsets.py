@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 _LOOKED_AT: Final = 200
 _LOOK_S: Final = 10.0
 #: Why offsets are taken for lost.
-_LOST: Final = f"events of runs that have completed stand there: {DROPPED}"
+_LOST: Final = f"its topics hold events of completed runs, which were handled: {DROPPED}"
 _UNKNOWN: Final = (
     "it is not known whether brokers have dropped them (offsets.retention.minutes) or the group is new, nor which "
     "runs have ended"

@@ -288,7 +288,7 @@ class Audit:
         if topic in self._transport.admin().topic_names():
             return  # It was recreated, or one broker did not know it yet.
         self._gone.add(topic)
-        log.error("topic %s does not exist any more; the audit continues with the others until it is back", topic)
+        log.error("topic %s does not exist any more; the audit continues with the others until it exists again", topic)
         held = {*consumer.assignment(), *self._queues, *self._positions, *self._written}
         self._forget([partition for partition in held if partition.topic == topic])
 

@@ -26,8 +26,8 @@ def written_before_offsets_were_lost(
     lost = {partition: bounds for partition, bounds in uncommitted.items() if partition in written}
     if lost:
         log.warning(
-            "group %s has no committed offsets for %s, and the audit file has lines of it: %s. All of it is read "
-            "again, and what the file has is not written twice",
+            "group %s has no committed offsets for %s, but the audit file has lines of their records: %s. All of "
+            "them are read again, and lines that the file has are not written twice",
             group, in_words(lost), DROPPED,
         )  # fmt: skip
     return {partition: written[partition] for partition in lost}

@@ -101,7 +101,11 @@ class GroupReader:
             raise error
         low = error.bounds.low
         log.error(
-            "%s: %s; reading continues at %d, %d records are lost", self._who, error, low, max(0, low - error.offset)
+            "%s: %s; reading continues at offset %d, %d records are lost",
+            self._who,
+            error,
+            low,
+            max(0, low - error.offset),
         )
         self.consumer.seek(error.partition, low)
         return low

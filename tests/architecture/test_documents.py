@@ -30,7 +30,7 @@ _LINK_TO_HEADING = re.compile(r"\]\(([^)#\s]*)#([^)\s]+)\)")
 _BLOCK = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 #: A code span that is a path of the repository: it begins with one of its folders, and has no placeholder in it.
 _PATH = re.compile(
-    r"(?<!`)`((?:afl|afl.core.handlers|afl_stream|benchmarks|constraints|docs|editors|examples|schemas|tests|tools|topics|\.ci"
+    r"(?<!`)`((?:afl|afl_stream|benchmarks|constraints|docs|editors|examples|schemas|tests|tools|topics|\.ci"
     r"|\.github)/[a-z0-9_./-]*)`"
 )
 _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)

@@ -208,7 +208,7 @@ def test_a_log_that_holds_the_position_again_is_read_from_there() -> None:
 
 
 @pytest.mark.parametrize("running", [True, False])
-def test_lost_records_is_continuedout_where_the_operator_says_so(
+def test_an_evaluator_continues_without_lost_records_where_the_operator_says_so(
     continuing: Desk, running: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     desk, deployment = continuing, continuing.deployment

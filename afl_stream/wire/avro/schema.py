@@ -52,7 +52,7 @@ def parse_schema_text(text: str) -> WriterSchema:
         root = fastavro.schema.parse_schema(bare, named)
         canonical = fastavro.schema.to_parsing_canonical_form(bare)
     except Exception as error:  # whatever the parser stumbles over in anybody's text
-        raise Unreadable(Reason.BAD_SCHEMA, f"no Avro schema ({exception_line(error)})") from error
+        raise Unreadable(Reason.BAD_SCHEMA, f"not an Avro schema ({exception_line(error)})") from error
     _refuse_malformed(named)
     _refuse_types_without_bytes(root, named)
     return WriterSchema(text=text, canonical=canonical, fingerprint=fingerprint_of(canonical), root=root, named=named)

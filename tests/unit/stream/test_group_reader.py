@@ -114,7 +114,7 @@ def test_reading_continues_where_the_log_begins_and_the_gap_is_told(caplog: pyte
 
     assert bench.consumer.position(FIRST) == 2
     assert "group readers: " in caplog.text
-    assert "reading continues at 2, 1 records are lost" in caplog.text
+    assert "reading continues at offset 2, 1 records are lost" in caplog.text
 
 
 @pytest.mark.parametrize("error", [AWAY, Fenced([FIRST])])

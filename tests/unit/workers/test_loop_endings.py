@@ -229,7 +229,7 @@ def left_runnable(store: MemoryStore, clock: ManualClock, *workflow_ids: str) ->
     return shop
 
 
-def test_a_workflow_that_takes_long_to_continue_with_is_continued_once() -> None:
+def test_a_workflow_that_takes_long_to_continue_is_continued_once() -> None:
     clock = ManualClock(1_000_000)
     store = Counting(clock=clock)
     shop = left_runnable(store, clock, "a")
