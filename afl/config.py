@@ -15,6 +15,7 @@ from typing import Any
 from urllib.parse import quote
 
 from afl.core.text.masking import MASK, Secrets, is_secret, masked_text, may_be_secret, secrets_of_url
+from afl.core.text.near_names import close_names
 from afl.core.text.printable import printable
 from afl.errors import AFLError
 
@@ -226,12 +227,11 @@ def misspelt_variables(environment: Mapping[str, str]) -> list[tuple[str, str]]:
     names = [name[4:] for name in environment if name.startswith("AFL_") and name[4:] not in known]
     if not names:
         return []
-    from difflib import get_close_matches
 
     def meant(name: str) -> list[str]:
         """Return the variable that this word nearly spells, or is the longer part of (MAVEN_REPO)."""
         begun = [known for known in VARIABLES if known.startswith(name) and len(name) > len(known) / 2]
-        return begun or get_close_matches(name, VARIABLES, n=1, cutoff=_MIN_LIKENESS)
+        return begun or close_names(name, VARIABLES, min_likeness=_MIN_LIKENESS)
 
     near = {name: meant(name) for name in names}
     return [(f"AFL_{name}", f"AFL_{found[0]}") for name, found in near.items() if found]

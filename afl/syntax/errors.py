@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from functools import cached_property
 
+from afl.core.text.near_names import close_names
 from afl.diagnostics import Diagnostic, Severity
 from afl.errors import ParseError
 from afl.grammar.lexer import RAW_BODY, Lexer, Token
@@ -88,7 +88,7 @@ class SyntaxExplainer:
             return None
         if token.type == "NAME" and before.text in TYPE_WORDS:
             return TYPED_STEP_HELP
-        near = get_close_matches(before.text, _BEHIND_A_STEP, n=1, cutoff=0.8)
+        near = close_names(before.text, _BEHIND_A_STEP, min_likeness=0.8)
         return f"did you mean {near[0]}?" if near else None
 
     def _misspelt_keyword(self, state: int, token: Token) -> str | None:
@@ -97,7 +97,7 @@ class SyntaxExplainer:
             return None
         wanted = [word for word, terminal in self._table.keywords.items() if terminal in self._table.actions[state]]
         same = [word for word in wanted if word.lower() == token.text.lower()]
-        near = same or get_close_matches(token.text, wanted, n=1, cutoff=0.8)
+        near = same or close_names(token.text, wanted, min_likeness=0.8)
         return f"did you mean {near[0]}?" if near else None
 
     @cached_property

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import Final
 
-from afl.core.text.near_names import did_you_mean
+from afl.core.text.near_names import did_you_mean, most_alike
 
 _log = logging.getLogger(__name__)
 
@@ -62,22 +62,14 @@ class MisspeltHandlers:
 
 def _likeliest(facet: str, names: Sequence[str]) -> str | None:
     """Return the name whose last part is most similar to the facet's; None if none is similar enough."""
-    from difflib import SequenceMatcher
+    if _is_long(facet):
+        return None
+    compared = (name for name in names if not _is_long(name) and not _is_numbered_alike(name, facet))
+    return most_alike(facet, compared, _MIN_LIKENESS)
 
-    matcher, wanted = SequenceMatcher(None), facet.rpartition(".")[2]
-    matcher.set_seq2(wanted[:_LONGEST_NAME])
-    best, best_likeness = None, 0.0
-    for name in names:
-        short = name.rpartition(".")[2]
-        if max(len(short), len(wanted)) > _LONGEST_NAME or _is_numbered_alike(name, facet):
-            continue
-        matcher.set_seq1(short)
-        least = max(_MIN_LIKENESS, best_likeness)
-        if matcher.real_quick_ratio() >= least and matcher.quick_ratio() >= least:
-            likeness = matcher.ratio()
-            if likeness >= _MIN_LIKENESS and likeness > best_likeness:
-                best, best_likeness = name, likeness
-    return best
+
+def _is_long(name: str) -> bool:
+    return len(name.rpartition(".")[2]) > _LONGEST_NAME
 
 
 def _is_numbered_alike(name: str, other: str) -> bool:

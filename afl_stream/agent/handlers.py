@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 
 from afl.core.handlers.calling import short_name
+from afl.core.text.near_names import close_names
 from afl_stream.errors import StreamError
 
 
@@ -32,7 +32,7 @@ class NoSuchFacet(StreamError):
     """A handler was registered under a short name, and no facet of that name has a topic."""
 
     def __init__(self, name: str, known: list[str]) -> None:
-        near = difflib.get_close_matches(name, [short_name(facet) for facet in known], 1)
+        near = close_names(name, [short_name(facet) for facet in known])
         hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known[:10]) or 'none'}"
         super().__init__(f"no topic belongs to a facet {name} of any namespace: {hint}")
         self.name = name

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 import click
 
+from afl.core.text.near_names import close_names
 from afl_stream.commands.arguments import common, reason_option
 from afl_stream.commands.invocation import Invocation, open_transport, store_here
 from afl_stream.commands.refusals import CommandRefused, NotFound
@@ -142,7 +142,7 @@ def _waiting_step(store: EngineStore, step_id: str) -> tuple[WorkflowRow, StepDo
     steps = {step.id: step for step in store.load_steps(workflow_id)}
     step = steps.get(step_id)
     if step is None:
-        near = get_close_matches(step_id, steps, 1, 0.8)
+        near = close_names(step_id, steps, min_likeness=0.8)
         raise NotFound("step", step_id, f"afl-stream status {workflow_id} lists those of its run", near)
     if row.status in ENDED_STATUSES:
         raise CommandRefused(f"workflow {workflow_id} has ended: it is {row.status}; its steps take no answer")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING
@@ -11,6 +10,7 @@ import click
 
 from afl.core.handlers.modules import HandlersArgument, ModuleLoader, path_of, register_module
 from afl.core.handlers.registration import HandlerRegistration
+from afl.core.text.near_names import close_names
 from afl_stream.commands.arguments import common, facets_option, find_modules_here
 from afl_stream.commands.invocation import Invocation, open_store
 from afl_stream.commands.refusals import NotFound
@@ -151,7 +151,7 @@ def handlers_remove(invocation: Invocation, facets: Sequence[str]) -> ExitCode:
         known = [registration.facet_name for registration in registry.stored()]
         for facet in facets:
             if facet not in known:
-                raise NotFound("registration of", facet, near=difflib.get_close_matches(facet, known, 3))
+                raise NotFound("registration of", facet, near=close_names(facet, known, 3))
         removed = [facet for facet in facets if registry.remove(facet)]
     if terminal.as_json:
         terminal.document(removed)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from difflib import get_close_matches
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import click
 
+from afl.core.text.near_names import close_names
 from afl_stream.commands.arguments import common, reason_option
 from afl_stream.commands.invocation import Invocation, open_transport, store_here
 from afl_stream.commands.refusals import CommandRefused, NotFound
@@ -142,7 +142,7 @@ def _tried(store: EngineStore, workflow_id: str, action: Action) -> Sequence[str
     try:
         opened = workflows.open_again(workflow_id, action)
     except UnknownStep as error:
-        near = get_close_matches(error.step_id, [step.id for step in store.load_steps(workflow_id)], 1, 0.8)
+        near = close_names(error.step_id, [step.id for step in store.load_steps(workflow_id)], min_likeness=0.8)
         raise NotFound("step", error.step_id, f"afl-stream status {workflow_id} lists those of its run", near) from None
     except OperationRefused as error:
         raise CommandRefused(str(error)) from None

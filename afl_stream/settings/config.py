@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import os
 import re
 import tomllib
@@ -14,6 +13,7 @@ from typing import Any, Final, NamedTuple, get_type_hints
 
 from afl.core.text.exception_text import exception_text
 from afl.core.text.masking import MASK, may_be_secret, secrets_of_url, shown_url
+from afl.core.text.near_names import close_names
 from afl_stream.errors import ConfigError, UnreadableSettings
 from afl_stream.limits import MAX_EVENT_BYTES
 from afl_stream.settings.answer_tokens import KEY_ID_FORM, is_key_id, older_keys
@@ -275,7 +275,7 @@ def _passed(name: str, value: object, source: str) -> str:
     if not plain or plain in KINDS:
         wanted = "a librdkafka setting's name behind it: kafka.producer.linger.ms"
         raise ConfigError(source, key, _of_unknown(value), wanted)
-    near = difflib.get_close_matches(plain.replace(".", "_"), names, 1, cutoff=0.85)
+    near = close_names(plain.replace(".", "_"), names, min_likeness=0.85)
     if near or ("_" in plain and plain != "log_level" and not plain.endswith("_cb")):
         raise ConfigError(source, key, _masked(key, value), _known(plain.replace(".", "_"), names))
     written = as_text(value)
@@ -435,5 +435,5 @@ def _filled(template: str, prefix: str, facet: str) -> str:
 
 
 def _known(name: str, names: list[str]) -> str:
-    near = difflib.get_close_matches(name, names, 1)
+    near = close_names(name, names)
     return f"no such key; did you mean {near[0]}?" if near else f"one of {', '.join(names)}"

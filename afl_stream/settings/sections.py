@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from typing import Any, Final
 
 from afl.core.text.masking import MASK, shown_url
+from afl.core.text.near_names import close_names
 from afl_stream import limits
 from afl_stream.errors import ConfigError
 from afl_stream.settings.durations import EXAMPLES, duration_ms
@@ -330,7 +330,7 @@ def refuse_misspelt(variable: str, shown: object, keys: Iterable[str]) -> None:
         section, _, name = f".{key}".rpartition(".")
         begin = f"AFL{section.replace('.', '_')}_".upper()
         written = variable.removeprefix(begin).lower()
-        if variable.startswith(begin) and get_close_matches(written, [name], 1, cutoff=0.85):
+        if variable.startswith(begin) and close_names(written, [name], min_likeness=0.85):
             found_key = f"{section[1:]}.{written}".lstrip(".")
             wanted = f"no such variable; did you mean {begin}{name.upper()}?"
             raise ConfigError(f"environment {variable}", found_key, shown, wanted)

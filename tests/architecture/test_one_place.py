@@ -1,4 +1,4 @@
-"""What all parts need stands in one place: clocks, the crash probe, waits between attempts, words for exceptions."""
+"""What all parts need stands in one place: clocks, the crash probe, waits between attempts, near names and more."""
 
 from __future__ import annotations
 
@@ -63,6 +63,15 @@ def own_backoffs(tree: ast.Module) -> Iterator[str]:
                 yield f"line {node.lineno}: {text}"
 
 
+def own_likeness(tree: ast.Module) -> Iterator[str]:
+    """Return what compares names: all of `difflib` but the difference of two texts."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module == "difflib":
+            yield from (f"line {node.lineno}: {each.name}" for each in node.names if each.name != "unified_diff")
+        elif isinstance(node, ast.Attribute) and named(node.value) == "difflib" and node.attr != "unified_diff":
+            yield f"line {node.lineno}: {named(node)}"
+
+
 def own_exception_classes(tree: ast.Module) -> Iterator[str]:
     """Return the class of an exception that was caught, read from it by hand: it may lie, and have no end."""
     for handler in ast.walk(tree):
@@ -79,6 +88,7 @@ def own_exception_classes(tree: ast.Module) -> Iterator[str]:
         ("afl/core/clock.py", own_clocks),
         ("afl/core/backoff.py", own_backoffs),
         ("afl/core/text/exception_text.py", own_exception_classes),
+        ("afl/core/text/near_names.py", own_likeness),
     ],
 )
 def test_it_stands_in_its_module_and_in_no_other(home: str, found_in: Found) -> None:
@@ -99,6 +109,7 @@ def test_it_stands_in_its_module_and_in_no_other(home: str, found_in: Found) -> 
         (own_clocks, "class MyClock: ...\ndef f(now_s: MonotonicClock = time.monotonic) -> None: ...", 2),
         (own_backoffs, "self._wait_s = min(2 * self._wait_s, 5.0)\npause = min(first * 2**tries, most)", 1),
         (own_exception_classes, "try: f()\nexcept OSError as no: print(f'{type(no).__name__}: {no}')", 1),
+        (own_likeness, "from difflib import SequenceMatcher\nnear = difflib.get_close_matches(name, names, 1)", 2),
         (own_backoffs, "wait_s = min(FIRST * 2**waits, most)", 1),
     ],
 )

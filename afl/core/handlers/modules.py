@@ -12,7 +12,6 @@ three ways:
 from __future__ import annotations
 
 import asyncio
-import difflib
 import hashlib
 import importlib
 import importlib.abc
@@ -32,6 +31,7 @@ from urllib.parse import unquote, urlparse
 from afl.core.errors import AFLError
 from afl.core.handlers.calling import Handler
 from afl.core.text.exception_text import class_name, exception_line
+from afl.core.text.near_names import close_names
 
 DEFAULT_ENTRYPOINT: Final = "handle"
 #: The prefix of the module names given to files; a digest follows.
@@ -153,7 +153,7 @@ class ModuleLoader:
             raise _raised(module_uri, error) from error
         if not has_it:
             functions = sorted(n for n, v in vars(module).items() if callable(v) and not n.startswith("__"))
-            near = difflib.get_close_matches(entrypoint, functions, 3)
+            near = close_names(entrypoint, functions, 3)
             there = f"did you mean {', '.join(near)}?" if near else f"it has {', '.join(functions) or 'no functions'}"
             raise FunctionMissing(module_uri, f"it has no {entrypoint!r}", f"a function of that name ({there})")
         if not callable(function):
@@ -206,8 +206,8 @@ def _require_handlers(module_uri: str, module: ModuleType) -> None:
         if hasattr(module, DEFAULT_ENTRYPOINT):
             return
         functions = sorted(n for n, v in vars(module).items() if callable(v) and not n.startswith("__"))
-    near = difflib.get_close_matches(REGISTER_FUNCTION, functions, 1, cutoff=0.8)
-    near = near or difflib.get_close_matches(DEFAULT_ENTRYPOINT, functions, 1, cutoff=0.8)
+    near = close_names(REGISTER_FUNCTION, functions, min_likeness=0.8)
+    near = near or close_names(DEFAULT_ENTRYPOINT, functions, min_likeness=0.8)
     there = f"{near[0]!r} looks like one of them" if near else f"it has {', '.join(functions) or 'no functions'}"
     raise FunctionMissing(
         module_uri,
@@ -300,7 +300,7 @@ def _facets_of(module_uri: str, module: ModuleType) -> tuple[str, ...]:
 def _import_file(module_uri: str, path: Path, checksum: str) -> ModuleType:
     if not path.is_file():
         beside = sorted(p.name for p in path.parent.glob("*.py")) if path.parent.is_dir() else []
-        near = difflib.get_close_matches(path.name, beside, 3)
+        near = close_names(path.name, beside, 3)
         hint = _or_near(near, f"{path.parent} has", beside)
         raise ModuleNotLoaded(module_uri, f"there is no file {path}", f"a .py file ({hint})")
     name = _OF_FILE + hashlib.sha256(f"{path.resolve()}\0{checksum}".encode()).hexdigest()[:16]
@@ -381,7 +381,7 @@ def _near_modules(missing: str) -> str:
         {p.stem for place in places if place.is_dir() for p in place.iterdir() if p.suffix == ".py" or p.is_dir()}
     )
     names = [name for name in names if name.isidentifier() and not name.startswith("__") and name not in _OURS]
-    return _or_near(difflib.get_close_matches(last, names, 3), f"{parent or 'the path'} has", names[:10])
+    return _or_near(close_names(last, names, 3), f"{parent or 'the path'} has", names[:10])
 
 
 def _or_near(near: Sequence[str], lead: str, names: Sequence[str]) -> str:

@@ -1,23 +1,26 @@
-"""Names that resemble a missing one: the suggestions behind "did you mean"."""
+"""Names that resemble a missing one: the suggestions behind "did you mean". No other module compares names."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
 #: The least likeness, between 0 and 1, of a suggested name where a wrong suggestion would mislead.
 MIN_LIKENESS: Final = 0.6
 
 
-def near_names(wanted: str, known: Sequence[str]) -> list[str]:
-    """Return the qualified names that resemble the wanted one, which is qualified or short; best first."""
+def close_names(wanted: str, known: Iterable[str], max_names: int = 1, min_likeness: float = MIN_LIKENESS) -> list[str]:
+    """Return the names that resemble the wanted one as a whole, best first."""
     # Imported only after a wrong name: a correct program does not pay for it.
     from difflib import get_close_matches
 
+    return get_close_matches(wanted, list(known), max_names, min_likeness)
+
+
+def near_names(wanted: str, known: Sequence[str]) -> list[str]:
+    """Return the qualified names that resemble the wanted one, which is qualified or short; best first."""
     by_text = {name: name for name in known} | {name.rsplit(".", 1)[-1]: name for name in known}
-    close = get_close_matches(wanted, by_text, n=3, cutoff=0.5)
-    if not close:
-        close = get_close_matches(wanted.rsplit(".", 1)[-1], by_text, n=3, cutoff=0.5)
+    close = close_names(wanted, by_text, 3, 0.5) or close_names(wanted.rsplit(".", 1)[-1], by_text, 3, 0.5)
     return list(dict.fromkeys(by_text[c] for c in close))
 
 
@@ -26,6 +29,23 @@ def look_alike(name: str, other: str, min_likeness: float = MIN_LIKENESS) -> boo
     from difflib import SequenceMatcher
 
     return SequenceMatcher(None, name.rpartition(".")[2], other.rpartition(".")[2]).ratio() >= min_likeness
+
+
+def most_alike(wanted: str, names: Iterable[str], min_likeness: float) -> str | None:
+    """Return the name whose last part is most similar to the wanted one's; None if none is similar enough."""
+    from difflib import SequenceMatcher
+
+    matcher = SequenceMatcher(None)
+    matcher.set_seq2(wanted.rpartition(".")[2])
+    best, best_likeness = None, 0.0
+    for name in names:
+        matcher.set_seq1(name.rpartition(".")[2])
+        least = max(min_likeness, best_likeness)
+        if matcher.real_quick_ratio() >= least and matcher.quick_ratio() >= least:
+            likeness = matcher.ratio()
+            if likeness >= min_likeness and likeness > best_likeness:
+                best, best_likeness = name, likeness
+    return best
 
 
 def names_alike(wanted: str, known: Collection[str]) -> list[str]:
