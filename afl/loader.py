@@ -17,7 +17,7 @@ from typing import Any
 from afl.config import AFLConfig, MongoDBConfig, load_config
 from afl.core.text.masking import NOT_WELL_FORMED, Secrets, is_well_formed, secrets_of_url, shown_url
 from afl.errors import AFLError
-from afl.source import FileOrigin, MavenOrigin, MongoDBOrigin, SourceEntry
+from afl.source import FILE_SUFFIXES, FileOrigin, MavenOrigin, MongoDBOrigin, SourceEntry
 
 #: The variable that names the Maven repository when none is given.
 MAVEN_REPOSITORY_VARIABLE = "AFL_MAVEN_REPOSITORY"
@@ -30,8 +30,6 @@ DOWNLOAD_TIMEOUT_S = 30.0
 
 #: The largest archive, and the largest sum of texts in one: a bound against decompression bombs.
 MAX_ARCHIVE_BYTES = 64 * 1024 * 1024
-
-_SUFFIXES = (".afl", ".ffl")
 
 
 class SourceNotFound(AFLError, ValueError):
@@ -133,7 +131,8 @@ def _texts_of(archive: bytes, url: str) -> list[str]:
     try:
         with zipfile.ZipFile(io.BytesIO(archive)) as jar:
             members = sorted(
-                (item for item in jar.infolist() if item.filename.endswith(_SUFFIXES)), key=lambda item: item.filename
+                (item for item in jar.infolist() if item.filename.endswith(FILE_SUFFIXES)),
+                key=lambda item: item.filename,
             )
             if sum(item.file_size for item in members) > MAX_ARCHIVE_BYTES:
                 raise SourceNotFound(f"cannot load {url}: its AFL files take more than {MAX_ARCHIVE_BYTES} bytes")

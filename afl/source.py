@@ -8,6 +8,9 @@ from typing import Final, TypeAlias
 #: The largest text that is compiled. A hand-written text is a thousand times smaller; split a larger generated one.
 MAX_SOURCE_BYTES: Final = 16 * 1024 * 1024
 
+#: The ends of the names of AFL files.
+FILE_SUFFIXES: Final = (".afl", ".ffl")
+
 
 @dataclass(frozen=True)
 class FileOrigin:

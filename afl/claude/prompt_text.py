@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Final
 
+from afl.core.text.placeholders import PLACEHOLDER
 from afl.engine.values.rendering import render_text
-
-_PLACEHOLDER: Final = re.compile(r"\{\{|\}\}|\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
 def fill_prompt(text: str, values: Mapping[str, object]) -> str:
@@ -23,4 +21,4 @@ def fill_prompt(text: str, values: Mapping[str, object]) -> str:
             return match[0][0]
         return render_text(values[name]) if name in values else match[0]
 
-    return _PLACEHOLDER.sub(replace, text)
+    return PLACEHOLDER.sub(replace, text)

@@ -207,7 +207,7 @@ def _object(text: str, what: str) -> dict[str, Any]:
     except DuplicateKey as error:
         raise WrongInput(f"{what}: {error}") from error
     except (ValueError, RecursionError) as error:
-        hint = f"; a file is read with @: @{text}" if _is_file(text) else ""
+        hint = f"; a file is read with @: @{text}" if os.path.isfile(text) else ""
         raise WrongInput(f"{what}: not JSON: {error}{hint}") from error
     if not isinstance(value, dict):
         raise WrongInput(f'{what}: wanted a JSON object such as {{"name": "value"}}')
@@ -221,10 +221,3 @@ def _file(path: str, what: str) -> str:
         raise WrongInput(f"{what}: {path}: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
         raise WrongInput(f"{what}: {path} is not UTF-8") from error
-
-
-def _is_file(text: str) -> bool:
-    try:
-        return Path(text).is_file()
-    except (OSError, ValueError):
-        return False

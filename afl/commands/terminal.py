@@ -14,14 +14,11 @@ from afl.core.exit_codes import ExitCode
 from afl.core.json_objects import write_json as write_document
 from afl.core.process.standard_streams import json_for
 from afl.core.text.masking import secrets_of_environment
-from afl.core.text.printable import printable, printable_json
+from afl.core.text.printable import MAX_LINE_CHARS, printable, printable_json
 
 if TYPE_CHECKING:
     from afl.compiler import CheckedInput
     from afl.diagnostics import Diagnostic
-
-#: The longest line for people, in characters.
-_LONGEST_LINE = 20_000
 
 #: The option that writes findings for programs.
 json_findings = click.option("--json", "as_json", is_flag=True, help="Write findings to standard error as JSON.")
@@ -29,7 +26,7 @@ json_findings = click.option("--json", "as_json", is_flag=True, help="Write find
 
 def say(text: str, *, err: bool = True) -> None:
     """Write a line for people: printable, and with the secrets of the environment masked."""
-    write_line(printable(secrets_of_environment().masked(text), _LONGEST_LINE), err=err)
+    write_line(printable(secrets_of_environment().masked(text), MAX_LINE_CHARS), err=err)
 
 
 def write_line(text: str, *, err: bool) -> None:

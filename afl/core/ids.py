@@ -37,7 +37,7 @@ def workflow_of(step_id: str) -> str | None:
 
 
 def event_id_of(step_id: str, attempt: int) -> str:
-    """Return an event's id: its step's id, and the number of the attempt."""
+    """Return the id of the event that asks for this attempt of this step: `<step_id>#<attempt>`."""
     return f"{step_id}#{attempt}"
 
 

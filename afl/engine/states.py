@@ -52,6 +52,11 @@ class StepState:
     STATEMENT_ERROR: Final = "state.statement.Error"
 
     @classmethod
+    def is_catching(cls, state: str) -> bool:
+        """Say whether a step's catch runs: its error is what the catch handles, not yet its end."""
+        return state in (cls.CATCH_BEGIN, cls.CATCH_CONTINUE)
+
+    @classmethod
     def is_terminal(cls, state: str) -> bool:
         """Say whether a step in this state is finished, successfully or not."""
         return state in (cls.STATEMENT_COMPLETE, cls.STATEMENT_ERROR)

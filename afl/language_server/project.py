@@ -11,10 +11,8 @@ from pygls.uris import from_fs_path, to_fs_path
 from afl.errors import SourceUnreadable
 from afl.language_server.documents import Document, Parsed
 from afl.language_server.texts import Text, Units
-from afl.source import FileOrigin
+from afl.source import FILE_SUFFIXES, FileOrigin
 from afl.syntax.parser import read_source
-
-_SUFFIXES = (".afl", ".ffl")
 
 #: Folders of foreign or generated files.
 _SKIPPED = frozenset({"node_modules", "venv", "__pycache__", "build", "dist", "target"})
@@ -91,7 +89,7 @@ class Project:
                 if not is_deep:
                     below.clear()
                 for name in sorted(files):
-                    if name.endswith(_SUFFIXES):
+                    if name.endswith(FILE_SUFFIXES):
                         count += 1
                         if count > MAX_FILES:
                             return

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 
 from afl import ast
 from afl.compiled.program import Kind
+from afl.core.text.placeholders import PLACEHOLDER
 from afl.validation.calls import CallChecker
 from afl.validation.constants import ConstantChecker
 from afl.validation.expressions import ExpressionChecker
@@ -16,9 +16,6 @@ from afl.validation.signatures import Signature, Slot, alias_place
 from afl.validation.statements import ScopeObserver, StatementChecker
 from afl.validation.symbols import Symbols
 from afl.validation.unset_returns import check_unset_returns
-
-#: A placeholder of a prompt, after the doubled braces that mean literal braces.
-_PLACEHOLDER = re.compile(r"\{\{|\}\}|\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
 class DeclarationChecker:
@@ -97,7 +94,7 @@ class DeclarationChecker:
         if prompt.template is None:
             self._report("PROMPT_MISSING_TEMPLATE", place)
         for directive, text in (("system", prompt.system), ("template", prompt.template)):
-            for name in dict.fromkeys(_PLACEHOLDER.findall(text or "")):
+            for name in dict.fromkeys(PLACEHOLDER.findall(text or "")):
                 if name and name not in signature.params and name not in signature.scripted and not signature.is_open:
                     self._report(
                         "PROMPT_INVALID_PLACEHOLDER",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -59,7 +60,7 @@ def json_object(text: str, what: str) -> dict[str, Value]:
     except json.JSONDecodeError as error:
         shown = text if len(text) <= 60 else text[:57] + "..."
         # A file's name without its @, nearly always.
-        hint = f"; a file is read with @: @{text}" if where == what and _is_file(text) else ""
+        hint = f"; a file is read with @: @{text}" if where == what and os.path.isfile(text) else ""
         raise CommandRefused(
             f"{where}: not JSON: {error.msg} (line {error.lineno}, column {error.colno}): {shown!r}{hint}"
         ) from None
@@ -69,10 +70,3 @@ def json_object(text: str, what: str) -> dict[str, Value]:
         kind = {list: "an array", str: "a string", bool: "a Boolean", type(None): "null"}.get(type(value), "a number")
         raise CommandRefused(f'{where}: expected a JSON object such as {{"name": "value"}}, found {kind}')
     return plain_values(value, what)
-
-
-def _is_file(text: str) -> bool:
-    try:
-        return Path(text).is_file()
-    except (OSError, ValueError):
-        return False

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from afl.core.process.standard_streams import json_for
 from afl.core.text.masking import Secrets
-from afl.core.text.printable import printable, printable_json
+from afl.core.text.printable import MAX_LINE_CHARS, printable, printable_json
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 _PIPE_WIDTH = 200
 #: More of one value than this is not for reading; --json has all of it.
 _LONGEST_VALUE = 400
-#: Characters of one line for people.
-_LONGEST_LINE = 20_000
 
 
 class Terminal:
@@ -81,7 +79,7 @@ class Terminal:
         self._err.flush()
 
     def _shown(self, text: str) -> str:
-        return printable(self._secrets.masked(text), _LONGEST_LINE) + "\n"
+        return printable(self._secrets.masked(text), MAX_LINE_CHARS) + "\n"
 
     def table(
         self,

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from afl.core.ids import WORKFLOW_ID_PATTERN
+from afl.core.ids import event_id_of as event_id_of
 from afl.core.versions import RUNTIME_VERSION, STEP_SCHEMA_VERSION, WORKFLOW_VERSION
 from afl_stream.errors import IdRefused, Reason, Unreadable
 from afl_stream.limits import (
@@ -46,11 +47,6 @@ def workflow_of(step_id: str) -> str:
             f"a workflow id, a colon and a digest of up to {MAX_STEP_DIGEST_CHARS} lower-case hex digits",
         )
     return match.group(1)
-
-
-def event_id_of(step_id: str, attempt: int) -> str:
-    """Return the id of the event that asks for this attempt of this step: `<step_id>#<attempt>`."""
-    return f"{step_id}#{attempt}"
 
 
 def step_and_attempt_of(event_id: str) -> tuple[str, int]:

@@ -6,15 +6,14 @@ import logging
 import re
 from typing import Any, Final
 
+from afl.core.text.exception_text import MAX_TRACEBACK_CHARS
 from afl.core.text.masking import Secrets
 from afl.core.text.printable import printable, printable_lines
 
 LOG_FORMAT: Final = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
 
-#: The most characters of one record's message, and of the traceback below it.
+#: The most characters of one record's message.
 MAX_MESSAGE_CHARS: Final = 4_000
-MAX_TRACEBACK_CHARS: Final = 20_000
-
 
 #: The place of one argument in a message's template.
 _PLACE: Final = re.compile(r"%%|%[^%a-zA-Z]*[a-zA-Z]")

@@ -6,6 +6,8 @@ from typing import Final
 
 #: The most characters of one shown text: a longer one is cut, and its length is added.
 MAX_SHOWN_CHARS: Final = 1_000
+#: The longest line that a command writes for people.
+MAX_LINE_CHARS: Final = 20_000
 
 _ASTRAL: Final = 0x10000
 

@@ -29,8 +29,6 @@ _WAITING = frozenset(
         StepState.CATCH_CONTINUE,
     }
 )
-#: States in which a step's error is what its catch handles, not yet its end.
-_CATCHING = frozenset({StepState.CATCH_BEGIN, StepState.CATCH_CONTINUE})
 
 
 def restore(
@@ -97,7 +95,7 @@ def _add(execution: Execution, document: StepDocument, statements: dict[int, dic
     step.reported = step.is_terminal
     if step.reported:
         step.error = document.error
-    elif step.state in _CATCHING:
+    elif StepState.is_catching(step.state):
         step.caught = document.error
         execution.has_caught = True
     else:

@@ -15,9 +15,6 @@ from afl.engine.operations.run_rows import RunRows, is_catch, start_of, waits_fo
 from afl.engine.states import EventState, StepState
 from afl.engine.types import ObjectType
 
-#: States of a step whose catch runs: its error is the one that the catch handles.
-_CATCHING = frozenset({StepState.CATCH_BEGIN, StepState.CATCH_CONTINUE})
-
 
 def retry(rows: RunRows, step_id: str, *, is_whole_run: bool = False) -> list[str]:
     """Open a failed step again; if it failed, or will fail, because of steps inside it, open all failed ones there.
@@ -64,7 +61,7 @@ def _caught_by(rows: RunRows, document: StepDocument) -> StepDocument | None:
     for outer, part in _outwards(rows, document):
         if outer.state == StepState.STATEMENT_COMPLETE:
             return outer
-        if not is_catch(part) and (rows.catch_of(outer) is not None or outer.state in _CATCHING):
+        if not is_catch(part) and (rows.catch_of(outer) is not None or StepState.is_catching(outer.state)):
             return outer
     return None
 
@@ -100,7 +97,7 @@ def _open_parts(rows: RunRows, step: StepDocument) -> list[StepDocument]:
 
 
 def _open(rows: RunRows, step: StepDocument, state: str) -> None:
-    error = rows.caught_for(step) if state in _CATCHING else None
+    error = rows.caught_for(step) if StepState.is_catching(state) else None
     rows.change(step._replace(state=state, error=error))
 
 
@@ -144,7 +141,7 @@ def _forget_error(rows: RunRows, step: StepDocument) -> None:
 
     Other failures inside it are found again.
     """
-    if step.error is not None and step.state not in _CATCHING:
+    if step.error is not None and not StepState.is_catching(step.state):
         rows.change(step._replace(error=None))
 
 

@@ -71,7 +71,7 @@ class Inspection:
         own = self.store.check_itself()
         self.left_out += own.left_out
         for problem in own.problems:
-            yield _finding("database.check", "", "", problem, "a database that is sound by its own check")
+            yield Finding("database.check", "", "", problem, "a database that is sound by its own check")
         yield from self._readable("workflow", self._workflows())
         yield from self._readable("step", self._orphans())
         for kind in ENTITY_TABLES:
@@ -103,7 +103,7 @@ class Inspection:
             except (StoreCorrupt, VersionMismatchError):
                 continue
             if (row is None or not row.runnable) and workflow_id in self.store.runnable_workflows(limit=_MOST):
-                yield _finding("workflow.runnable_index", workflow_id, "", "listed as runnable", "what its row says")
+                yield Finding("workflow.runnable_index", workflow_id, "", "listed as runnable", "what its row says")
 
     def _workflow(self, workflow_id: str, sizes: dict[str, int]) -> list[Finding] | None:
         """Return a workflow's faults, and put its number of steps into `sizes`; None when it changed meanwhile."""
@@ -142,7 +142,7 @@ class Inspection:
                 self._plans.popitem(last=False)
         found = self._plans[key]
         if isinstance(found, Finding):
-            return _finding(found.kind, row.id, found.subject, found.found, found.expected)
+            return Finding(found.kind, row.id, found.subject, found.found, found.expected)
         return found
 
     def _read_plan(self, row: WorkflowRow) -> WorkflowPlan | Finding:
@@ -151,14 +151,14 @@ class Inspection:
         except VersionMismatchError as error:
             return unreadable("program", row.id, row.program, error)
         if text is None:
-            return _finding("program.missing", row.id, row.program, "no such program", "the program that it runs")
+            return Finding("program.missing", row.id, row.program, "no such program", "the program that it runs")
         digest = hashlib.sha256(text).hexdigest()
         if digest != row.program:
-            return _finding("program.fingerprint", row.id, row.program, f"a text of fingerprint {digest}", row.program)
+            return Finding("program.fingerprint", row.id, row.program, f"a text of fingerprint {digest}", row.program)
         try:
             return plan_workflow(CompiledProgram.stored(row.program, text), row.name)
         except AFLError as error:
-            return _finding("program.unreadable", row.id, row.program, str(error), "a program of this release")
+            return Finding("program.unreadable", row.id, row.program, str(error), "a program of this release")
 
     def _open_events(self, row: WorkflowRow, documents: list[StepDocument]) -> Iterator[Finding]:
         """Yield unanswered events without a claimable task, in dispatch mode `task`."""
@@ -172,9 +172,9 @@ class Inspection:
                 except (StoreCorrupt, VersionMismatchError):
                     continue  # The check of tasks finds this fault.
                 if task is None:
-                    yield _finding("event.task", row.id, step.id, f"no task {task_id}", "the task of its event")
+                    yield Finding("event.task", row.id, step.id, f"no task {task_id}", "the task of its event")
                 elif task.state not in (TaskState.PENDING, TaskState.RUNNING):
-                    yield _finding("event.task", row.id, step.id, f"task {task_id} is {task.state}", "an open task")
+                    yield Finding("event.task", row.id, step.id, f"task {task_id} is {task.state}", "an open task")
 
     def _orphans(self) -> Iterator[Finding]:
         # Where a commit becomes visible in parts, a new workflow's row comes after its steps.
@@ -187,7 +187,7 @@ class Inspection:
             return []  # It is being started or purged.
         expected = f"workflow {workflow_id}" if stone is None else "nothing left of a purged workflow"
         return [
-            _finding("step.workflow", workflow_id, entry.step_id, "a step without workflow", expected)
+            Finding("step.workflow", workflow_id, entry.step_id, "a step without workflow", expected)
             for entry in entries
             # Steps that were saved by hand for a workflow unknown to the engine have no revision.
             if entry.document is None or entry.document.revision
@@ -226,7 +226,7 @@ class Inspection:
             other = running.setdefault(task.step_id, task.uuid)
             if other != task.uuid and self._is_running(other) and self._is_running(task.uuid):
                 found, expected = f"running beside {other} of the same step", "one running task of a step"
-                yield _finding("tasks.running", task.workflow_id, task.uuid, found, expected)
+                yield Finding("tasks.running", task.workflow_id, task.uuid, found, expected)
 
     def _is_running(self, task_id: str) -> bool:
         task = self.store.get_task(task_id)
@@ -241,25 +241,25 @@ class Inspection:
         if entry is None:
             if self._is_purged(task.workflow_id):
                 return None
-            return _finding("tasks.step", task.workflow_id, task.uuid, "no step of its event", f"step {task.step_id}")
+            return Finding("tasks.step", task.workflow_id, task.uuid, "no step of its event", f"step {task.step_id}")
         step = entry.document
         if step is None:
             return None  # The check of its workflow finds this fault.
         is_open = step.event_state and not EventState.is_terminal(step.event_state) and step.attempt == parts[1]
         if task.state in (TaskState.PENDING, TaskState.RUNNING) and not is_open:
             found = f"{task.state}, its step at {step.state}, attempt {step.attempt}"
-            return _finding("tasks.step", task.workflow_id, task.uuid, found, "an ended task, or an unanswered event")
+            return Finding("tasks.step", task.workflow_id, task.uuid, found, "an ended task, or an unanswered event")
         return None
 
     def _event(self, event: EventDefinition) -> Iterator[Finding]:
         if self.store.examine_step(event.step_id) is None and not self._is_purged(event.workflow_id):
-            yield _finding("events.step", event.workflow_id, event.id, f"no step {event.step_id}", "its step")
+            yield Finding("events.step", event.workflow_id, event.id, f"no step {event.step_id}", "its step")
 
     def _tombstone(self, stone: Tombstone) -> Iterator[Finding]:
         if stone.state not in (PURGING, PURGED):
-            yield _finding("tombstones.state", stone.workflow_id, "", stone.state, f"{PURGING} or {PURGED}")
+            yield Finding("tombstones.state", stone.workflow_id, "", stone.state, f"{PURGING} or {PURGED}")
         if self.store.revisions([stone.workflow_id]) and self.store.tombstone(stone.workflow_id) is not None:
-            yield _finding(
+            yield Finding(
                 "tombstones.workflow", stone.workflow_id, "", "a workflow beside its tombstone", "one of both"
             )
 
@@ -271,14 +271,14 @@ class Inspection:
             for stored in page:
                 subject = f"outbox {stored.sequence}"
                 if stored.sequence <= before:
-                    yield _finding("outbox.sequence", "", subject, f"behind {before}", "numbers that grow")
+                    yield Finding("outbox.sequence", "", subject, f"behind {before}", "numbers that grow")
                 before = stored.sequence
                 yield from self._record(stored.record, subject, stored.sequence)
 
     def _record(self, record: OutboxRecord, subject: str, sequence: int) -> Iterator[Finding]:
         workflow_id = (record.key or b"").decode("utf-8", "replace").partition(":")[0]
         if not _LANE.match(record.lane):
-            yield _finding("outbox.lane", workflow_id, subject, record.lane, "control/NUMBER or writer/ID")
+            yield Finding("outbox.lane", workflow_id, subject, record.lane, "control/NUMBER or writer/ID")
             return
         if self.records is None:
             return
@@ -287,9 +287,9 @@ class Inspection:
             return
         own = self.records.lane_of(workflow_id)
         if record.lane.startswith("control/") and record.lane != own:
-            yield _finding("outbox.lane", workflow_id, subject, record.lane, f"{own}, its workflow's partition")
+            yield Finding("outbox.lane", workflow_id, subject, record.lane, f"{own}, its workflow's partition")
         if self.store.examine_step(step_id) is None and self._is_waiting(sequence):
-            yield _finding("outbox.step", workflow_id, subject, f"no step {step_id}", "the step that sent the event")
+            yield Finding("outbox.step", workflow_id, subject, f"no step {step_id}", "the step that sent the event")
 
     def _is_waiting(self, sequence: int) -> bool:
         """Say whether an outbox record is still there: it may have been published, and its workflow purged."""
@@ -300,10 +300,10 @@ class Inspection:
             self._count("parked")
             if record.step_id.partition(":")[0] != record.workflow_id:
                 found = f"workflow {record.workflow_id}, step {record.step_id}"
-                yield _finding("parked.workflow", record.workflow_id, record.id, found, "a step of the workflow")
+                yield Finding("parked.workflow", record.workflow_id, record.id, found, "a step of the workflow")
             if record.expires_at_ms < record.parked_at_ms:
                 found = f"expires at {record.expires_at_ms}, parked at {record.parked_at_ms}"
-                yield _finding("parked.expiry", record.workflow_id, record.id, found, "an expiry after the parking")
+                yield Finding("parked.expiry", record.workflow_id, record.id, found, "an expiry after the parking")
 
     def _positions(self) -> Iterator[Finding]:
         seen: dict[tuple[str, str, int], str] = {}
@@ -311,10 +311,10 @@ class Inspection:
             self._count("positions")
             subject = f"{place.topic}[{place.partition}] of cluster {place.cluster_id}"
             if next_offset < 0:
-                yield _finding("position.offset", "", subject, str(next_offset), "0 or more")
+                yield Finding("position.offset", "", subject, str(next_offset), "0 or more")
             if place[:3] in seen:
                 found = f"topics {seen[place[:3]] or 'unknown'} and {place.topic_id or 'unknown'}"
-                yield _finding("position.twice", "", subject, found, "one position of a partition")
+                yield Finding("position.twice", "", subject, found, "one position of a partition")
             seen[place[:3]] = place.topic_id
 
     # --- looking at things --------------------------------------------------------------------------------------
@@ -341,7 +341,3 @@ class Inspection:
 
     def _count(self, what: str, number: int = 1) -> None:
         self.counts[what] = self.counts.get(what, 0) + number
-
-
-def _finding(kind: str, workflow_id: str, subject: str, found: str, expected: str) -> Finding:
-    return Finding(kind=kind, workflow_id=workflow_id, subject=subject, found=found, expected=expected)

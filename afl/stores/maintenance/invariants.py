@@ -53,8 +53,8 @@ def unreadable(kind: str, workflow_id: str, subject: str, error: Exception) -> F
     """Return the finding of an artifact that cannot be read: one of another release, or a damaged one."""
     if isinstance(error, VersionMismatchError):
         expected = f"up to {error.expected_version}: {error.remedy}"
-        return _finding(f"{kind}.version", workflow_id, subject, error.found, expected)
-    return _finding(f"{kind}.unreadable", workflow_id, subject, str(error), "what was written")
+        return Finding(f"{kind}.version", workflow_id, subject, error.found, expected)
+    return Finding(f"{kind}.unreadable", workflow_id, subject, str(error), "what was written")
 
 
 def check_rows(row: WorkflowRow, entries: Sequence[StepEntry]) -> Iterator[Finding]:
@@ -76,7 +76,7 @@ def check_rows(row: WorkflowRow, entries: Sequence[StepEntry]) -> Iterator[Findi
         times = len(bearers[document.number])
         if not 0 <= document.number < max(row.steps, 1) or times > 1:
             found = f"number {document.number}, {times} times"
-            yield _finding("step.number", row.id, document.id, found, f"one of 0 to {row.steps - 1}, once")
+            yield Finding("step.number", row.id, document.id, found, f"one of 0 to {row.steps - 1}, once")
     for document in current.values():
         yield from _check_finished(row, document, current)
 
@@ -97,44 +97,44 @@ def _counting(row: WorkflowRow, documents: dict[str, StepDocument]) -> dict[str,
 
 def _check_row(row: WorkflowRow, steps: int) -> Iterator[Finding]:
     if row.status not in _STATUSES:
-        yield _finding("workflow.status", row.id, "", row.status, f"one of {', '.join(sorted(_STATUSES))}")
+        yield Finding("workflow.status", row.id, "", row.status, f"one of {', '.join(sorted(_STATUSES))}")
     if row.revision < 1:
-        yield _finding("workflow.revision", row.id, "", str(row.revision), "1 or more")
+        yield Finding("workflow.revision", row.id, "", str(row.revision), "1 or more")
     if row.steps != steps:
-        yield _finding("workflow.steps", row.id, "", f"{steps} steps", f"{row.steps}, as its row says")
+        yield Finding("workflow.steps", row.id, "", f"{steps} steps", f"{row.steps}, as its row says")
     ended = row.status in ENDED_STATUSES
     if ended != (row.ended_at_ms > 0):
         expected = "the time of its end" if ended else "0: it has not ended"
-        yield _finding("workflow.ended", row.id, "", f"{row.status}, ended_at_ms {row.ended_at_ms}", expected)
+        yield Finding("workflow.ended", row.id, "", f"{row.status}, ended_at_ms {row.ended_at_ms}", expected)
     if row.runnable != (row.status == RUNNING):
         found = f"{row.status}, {'' if row.runnable else 'not '}runnable"
-        yield _finding("workflow.runnable", row.id, "", found, "runnable when it is RUNNING, and only then")
+        yield Finding("workflow.runnable", row.id, "", found, "runnable when it is RUNNING, and only then")
 
 
 def _check_root(row: WorkflowRow, current: dict[str, StepDocument]) -> Iterator[Finding]:
     roots = [document for document in current.values() if document.container_id is None and document.root_id is None]
     if len(roots) != 1:
-        yield _finding("workflow.root", row.id, "", f"{len(roots)} root steps", "one")
+        yield Finding("workflow.root", row.id, "", f"{len(roots)} root steps", "one")
         return
     (root,) = roots
     wanted = {StepState.STATEMENT_COMPLETE: COMPLETED, StepState.STATEMENT_ERROR: ERROR}.get(root.state)
     found = ERROR if row.status == CANCELLED else row.status
     if (found if found in ENDED_STATUSES else None) != wanted:
         expected = wanted or "a status of an unfinished workflow"
-        yield _finding("workflow.status", row.id, "", f"{row.status}, its root at {root.state}", expected)
+        yield Finding("workflow.status", row.id, "", f"{row.status}, its root at {root.state}", expected)
 
 
 def _check_step(row: WorkflowRow, document: StepDocument) -> Iterator[Finding]:
     if not 1 <= document.revision <= row.revision:
         found, expected = f"revision {document.revision}", f"1 to {row.revision}, the workflow's own"
-        yield _finding("step.revision", row.id, document.id, found, expected)
+        yield Finding("step.revision", row.id, document.id, found, expected)
     table = select_transitions(document.object_type)
     ends = (StepState.STATEMENT_COMPLETE, StepState.STATEMENT_ERROR)
     if document.state not in table and document.state not in CATCH_TRANSITIONS and document.state not in ends:
         expected = f"a state of the table of {document.object_type}"
-        yield _finding("step.state", row.id, document.id, document.state, expected)
+        yield Finding("step.state", row.id, document.id, document.state, expected)
     if document.state == StepState.STATEMENT_ERROR and document.error is None:
-        yield _finding("step.error", row.id, document.id, "no error at a failed step", "why it failed")
+        yield Finding("step.error", row.id, document.id, "no error at a failed step", "why it failed")
     yield from _check_event(row, document)
 
 
@@ -143,14 +143,14 @@ def _check_event(row: WorkflowRow, document: StepDocument) -> Iterator[Finding]:
     if not state:
         return
     if state not in _EVENT_STATES:
-        yield _finding("event.state", row.id, document.id, state, "a state of an event")
+        yield Finding("event.state", row.id, document.id, state, "a state of an event")
     if document.attempt < 1:
-        yield _finding("event.attempt", row.id, document.id, f"attempt {document.attempt}", "1 or more")
+        yield Finding("event.attempt", row.id, document.id, f"attempt {document.attempt}", "1 or more")
     if not EventState.is_terminal(state) and document.state != StepState.EVENT_TRANSMIT:
         found = f"{state} at {document.state}"
-        yield _finding("event.step", row.id, document.id, found, f"a step at {StepState.EVENT_TRANSMIT}")
+        yield Finding("event.step", row.id, document.id, found, f"a step at {StepState.EVENT_TRANSMIT}")
     if not EventState.is_terminal(state) and row.status in ENDED_STATUSES:
-        yield _finding("event.ended", row.id, document.id, f"{state}, the workflow {row.status}", EventState.CANCELED)
+        yield Finding("event.ended", row.id, document.id, f"{state}, the workflow {row.status}", EventState.CANCELED)
 
 
 def _check_relatives(row: WorkflowRow, document: StepDocument, documents: dict[str, StepDocument]) -> Iterator[Finding]:
@@ -160,13 +160,13 @@ def _check_relatives(row: WorkflowRow, document: StepDocument, documents: dict[s
             continue
         other = documents.get(named)
         if other is None:
-            yield _finding(
+            yield Finding(
                 "step.parent", row.id, document.id, f"{role} {named}, which does not exist", "a step of the workflow"
             )
         elif role == "block_id" and not ObjectType.is_block(other.object_type):
-            yield _finding("step.parent", row.id, document.id, f"block_id of a {other.object_type}", "a block")
+            yield Finding("step.parent", row.id, document.id, f"block_id of a {other.object_type}", "a block")
     if document.container_id is None and document.object_type != ObjectType.WORKFLOW:
-        yield _finding("step.parent", row.id, document.id, f"a {document.object_type} without container", "a container")
+        yield Finding("step.parent", row.id, document.id, f"a {document.object_type} without container", "a container")
 
 
 def _check_finished(row: WorkflowRow, document: StepDocument, current: dict[str, StepDocument]) -> Iterator[Finding]:
@@ -179,7 +179,7 @@ def _check_finished(row: WorkflowRow, document: StepDocument, current: dict[str,
             and not StepState.is_terminal(document.state)
         ):
             found = f"{document.state} inside of {named}, which is complete"
-            yield _finding("step.unfinished", row.id, document.id, found, "all of it ended")
+            yield Finding("step.unfinished", row.id, document.id, found, "all of it ended")
 
 
 def check_against_program(row: WorkflowRow, documents: Sequence[StepDocument], plan: WorkflowPlan) -> Iterator[Finding]:
@@ -189,7 +189,7 @@ def check_against_program(row: WorkflowRow, documents: Sequence[StepDocument], p
         environment = RunEnvironment(_NoDispatch(), RunBounds(), max_open_events=0, runs_scripts=True)
         execution = restore(plan, row, documents, environment)
     except _UNFIT as error:
-        yield _finding("workflow.program", row.id, "", exception_line(error), "rows that fit the program")
+        yield Finding("workflow.program", row.id, "", exception_line(error), "rows that fit the program")
         return
     yield from _check_ids(row, documents, execution)
     if execution.is_ended:
@@ -198,9 +198,9 @@ def check_against_program(row: WorkflowRow, documents: Sequence[StepDocument], p
     if can_continue and not row.runnable:
         waiting = [step.id for step in execution.queue] + list(execution.scripts)
         found = f"not runnable, and {waiting[0]} can continue"
-        yield _finding("workflow.runnable", row.id, "", found, "runnable: otherwise no process continues it")
+        yield Finding("workflow.runnable", row.id, "", found, "runnable: otherwise no process continues it")
     if not can_continue and row.runnable and not execution.held_events:
-        yield _finding("workflow.runnable", row.id, "", "runnable, and no step can continue", "not runnable")
+        yield Finding("workflow.runnable", row.id, "", "runnable, and no step can continue", "not runnable")
 
 
 def _check_ids(row: WorkflowRow, documents: Sequence[StepDocument], execution: Execution) -> Iterator[Finding]:
@@ -208,7 +208,7 @@ def _check_ids(row: WorkflowRow, documents: Sequence[StepDocument], execution: E
     for document in documents:
         wanted = _derived(row, document, execution) if document.id.startswith(start) else None
         if wanted is not None and id_of_place(document.id) != wanted:
-            yield _finding("step.id", row.id, document.id, document.id, f"{wanted}, derived from its place")
+            yield Finding("step.id", row.id, document.id, document.id, f"{wanted}, derived from its place")
 
 
 def _derived(row: WorkflowRow, document: StepDocument, execution: Execution) -> str | None:
@@ -245,7 +245,3 @@ class _NoDispatch:
     def dispatch(self, execution: Execution, step: StepRecord, event_id: str, effects: Batch) -> None: ...
     def answered(self, execution: Execution, step: StepRecord, effects: Batch) -> None: ...
     def ended(self, execution: Execution, effects: Batch) -> None: ...
-
-
-def _finding(kind: str, workflow_id: str, subject: str, found: str, expected: str) -> Finding:
-    return Finding(kind=kind, workflow_id=workflow_id, subject=subject, found=found, expected=expected)

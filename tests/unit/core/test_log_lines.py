@@ -7,7 +7,8 @@ import sys
 
 import pytest
 
-from afl.core.text.log_lines import MAX_MESSAGE_CHARS, MAX_TRACEBACK_CHARS, LogLineFormatter
+from afl.core.text.exception_text import MAX_TRACEBACK_CHARS
+from afl.core.text.log_lines import MAX_MESSAGE_CHARS, LogLineFormatter
 from afl.core.text.masking import MASK, Secrets
 
 HOSTILE = "a\x1b[2Jb\nERROR afl: c\r\x9bd\u202ee\u2028f\ud800"
