@@ -108,6 +108,13 @@ def test_a_step_ends_complete_or_failed() -> None:
     assert not StepState.is_complete("state.statement.Error")
 
 
+def test_a_catch_runs_from_its_begin_until_its_end() -> None:
+    assert [state for state in STEP_TRANSITIONS if StepState.is_catching(state)] == []
+    assert StepState.is_catching("state.catch.Begin")
+    assert StepState.is_catching("state.catch.Continue")
+    assert not StepState.is_catching("state.catch.End")
+
+
 def test_an_event_is_handed_out_worked_on_and_completed() -> None:
     assert walk(EVENT_TRANSITIONS, EventState.CREATED) == [
         "event.Created",
