@@ -14,7 +14,10 @@ from tests.worlds.deployment import Deployment
 from tests.worlds.desk import DESK, FIRST, REPORT, THIRD
 from tests.worlds.parties import Evaluator
 from tests.worlds.world import World
-from tests.worlds.worlds import EMBEDDED, in_worlds
+from tests.worlds.worlds import EMBEDDED
+
+#: Turns are counted, and a broker of its own pace gives others.
+WORLDS = EMBEDDED
 
 
 def small_budget(world: World) -> Deployment:
@@ -69,7 +72,6 @@ def test_what_was_runnable_is_continued_after_a_restart(world: World) -> None:
     assert deployment.store.runnable_workflows() == []
 
 
-@in_worlds(EMBEDDED)
 def test_markers_of_transactions_behind_the_last_command_hold_up_no_runnable_workflow(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -113,7 +115,6 @@ class LeftRunnable:
         assert asked(self.deployment) < LINKS
 
 
-@in_worlds(EMBEDDED)
 def test_a_runnable_workflow_that_nobody_took_over_is_continued_by_its_owner_after_ten_seconds(world: World) -> None:
     left = LeftRunnable(world)
     left.deployment.clock.advance(11_000)
@@ -123,7 +124,6 @@ def test_a_runnable_workflow_that_nobody_took_over_is_continued_by_its_owner_aft
     assert asked(left.deployment) == LINKS
 
 
-@in_worlds(EMBEDDED)
 @pytest.mark.parametrize("which", ["answer", "start"])
 def test_a_duplicate_for_a_runnable_workflow_evaluates_it_to_the_fixed_point(world: World, which: str) -> None:
     left = LeftRunnable(world)
