@@ -126,11 +126,11 @@ def _main(args: Sequence[str] | None) -> int:
         say(f"Error: {error.filename or 'the output cannot be written'}: {error.strerror or error}")
         return ExitCode.UNAVAILABLE
     except Exception as error:  # noqa: BLE001 - the one place of the main thread
-        return _tell_own_mistake(error)
+        return _report_own_mistake(error)
     return result if isinstance(result, int) else ExitCode.OK
 
 
-def _tell_own_mistake(error: Exception) -> int:
+def _report_own_mistake(error: Exception) -> int:
     """Say that an error is a bug in this program, and show its traceback for a bug report."""
     from afl.core.text.exception_text import exception_line, exception_traceback
 

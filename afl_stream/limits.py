@@ -52,7 +52,7 @@ MAX_ERROR_HEADER_CHARS: Final = 1_000
 MAX_CACHED_SCHEMAS: Final = 10_000
 #: Returns that an event's schema describes. Readers count a record's fields without bytes against its bytes, of which
 #: every event has more than this; if a facet has more returns, only the evaluator checks the results.
-MAX_TOLD_RETURNS: Final = 64
+MAX_DESCRIBED_RETURNS: Final = 64
 #: How long records wait whose writer schema is gone from the schemas topic: one wait for each loss of that topic. Every
 #: process that has a schema announces it again within half a minute.
 SCHEMA_WAIT_S: Final = 600

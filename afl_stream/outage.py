@@ -78,14 +78,14 @@ def waited_out(
             result = step()
         except (BrokerUnavailable, SchemaUnavailable) as error:
             wait_s = outage.failed(error)
-            if _is_told_within(wait_s, is_stopping):
+            if _is_stopping_within(wait_s, is_stopping):
                 raise
         else:
             outage.over()
             return result
 
 
-def _is_told_within(wait_s: float, is_stopping: Callable[[], bool]) -> bool:
+def _is_stopping_within(wait_s: float, is_stopping: Callable[[], bool]) -> bool:
     """Wait, and say whether the process or the caller is to stop."""
     deadline_s = time.monotonic() + wait_s
     while not is_stopping():

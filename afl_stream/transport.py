@@ -76,13 +76,13 @@ class BrokerView:
 
     `bounds`: of the assigned partitions, as last reported; `is_reported`: whether there was any report since the first
     question. `unfetched`: the number of records of unpaused partitions that no reply to a fetch has reported yet, and
-    `told_of`: where most of them are, in words. `unanswered_s`: for how long the broker owes an answer.
+    `most_unfetched`: where most of them are, in words. `unanswered_s`: for how long the broker owes an answer.
     """
 
     bounds: Mapping[TopicPartition, Watermarks] = field(default_factory=dict)
     is_reported: bool = False
     unfetched: int = 0
-    told_of: str = ""
+    most_unfetched: str = ""
     unanswered_s: float = 0.0
 
 

@@ -99,9 +99,9 @@ def run_ours(bootstrap: str, workflows: int, steps: int, settings: Mapping[str, 
                 _expect(evaluator, WARM)
                 for _ in range(workflows):
                     client.start(_WORKFLOW, _INPUTS)
-                cost = json.loads(_told(evaluator, "go\n"))
+                cost = json.loads(_reported(evaluator, "go\n"))
                 agent.terminate()
-                agent_cost = json.loads(_told(agent))
+                agent_cost = json.loads(_reported(agent))
             admin = transport.admin()
             for topic in [name for name in admin.topics() if name.startswith(config.prefix)]:
                 # The next run should not share the disk with what is left of this one.
@@ -212,7 +212,7 @@ def _expect(process: "subprocess.Popen[str]", word: str) -> None:
         raise RuntimeError(f"a process of the loop said {found!r} where {word!r} was expected; its error is above")
 
 
-def _told(process: "subprocess.Popen[str]", word: str | None = None) -> Any:
+def _reported(process: "subprocess.Popen[str]", word: str | None = None) -> Any:
     """Return what the process writes before it ends. Raises RuntimeError when it ends badly."""
     reported, _ = process.communicate(word, timeout=_RUN_S if word else _END_S)
     if process.returncode:

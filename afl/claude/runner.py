@@ -227,9 +227,9 @@ class ClaudeAgentRunner:
         try:
             return self._turns.answer(brief, self._context(event, lambda: False))
         finally:
-            self._tell(event, brief, before)
+            self._report_usage(event, brief, before)
 
-    def _tell(self, event: EventDefinition, brief: Brief, before: ClaudeUsage) -> None:
+    def _report_usage(self, event: EventDefinition, brief: Brief, before: ClaudeUsage) -> None:
         """Emit a telemetry event about the cost of an answer."""
         telemetry, used = self._evaluator.telemetry, self.usage
         if telemetry.wants(ANSWER_EVENT):

@@ -88,7 +88,7 @@ def source_options(command: _F) -> _F:
 
     @functools.wraps(command)
     def call(*args: Any, log_level: str | None, log_file: str | None, verbosity: int, **options: Any) -> Any:
-        _tell_misspelt_variables()
+        _warn_of_misspelt_variables()
         taken = {name: options.pop(name) for name in Named.__dataclass_fields__ if name in options}
         click.get_current_context().with_resource(_log_to(log_level or _VERBOSE[min(verbosity, 2)], log_file))
         return command(*args, named=Named(**taken), **options)
@@ -98,7 +98,7 @@ def source_options(command: _F) -> _F:
     return click.argument("files", nargs=-1, metavar="[FILE]...")(call)  # type: ignore[return-value]  # click is untyped here
 
 
-def _tell_misspelt_variables() -> None:
+def _warn_of_misspelt_variables() -> None:
     """Warn about environment variables that are misspelt and so not read. Their values may be secret: not shown."""
     if not any(name.startswith("AFL_") for name in os.environ):
         return

@@ -91,7 +91,7 @@ def run_command(
     with ExitStack() as opened:
         opened.enter_context(_workflow_log())
         run = run_locally(program, name, given, known, _scripts(program, opened))
-    ctx.exit(_tell(run, program, {name: text for text, name in texts_of(checked)}))
+    ctx.exit(_report_outcome(run, program, {name: text for text, name in texts_of(checked)}))
 
 
 @contextmanager
@@ -118,14 +118,14 @@ def _workflow_log() -> Iterator[None]:
         log.propagate = before[1]
 
 
-def _tell(run: LocalRun, program: CompiledProgram, texts: Mapping[str, str]) -> int:
+def _report_outcome(run: LocalRun, program: CompiledProgram, texts: Mapping[str, str]) -> int:
     """Report how a run went, and return the exit code."""
     for facet in run.unused:
         say(f"note: there were more answers for {facet} than events")
     if run.error is not None:
         from afl.engine.errors import InputError
 
-        _tell_failure(run.error, program, texts)
+        _report_failure(run.error, program, texts)
         return ExitCode.BAD_INPUT if isinstance(run.error, InputError) else ExitCode.WORK_LEFT
     if run.waiting:
         for item in run.waiting:
@@ -137,7 +137,7 @@ def _tell(run: LocalRun, program: CompiledProgram, texts: Mapping[str, str]) -> 
     return ExitCode.OK
 
 
-def _tell_failure(error: Exception, program: CompiledProgram, texts: Mapping[str, str]) -> None:
+def _report_failure(error: Exception, program: CompiledProgram, texts: Mapping[str, str]) -> None:
     """Report why a run failed, with the source line where it happened."""
     from afl.engine.errors import StepFailure
     from afl.output.source_places import find_place, lines_at

@@ -309,7 +309,7 @@ class Evaluator:
             if iterations == self.max_iterations:
                 self._workflows.keep(execution)
                 error = IterationLimitReached(self.max_iterations)
-                self._tell_failed_call(execution.id, error)
+                self._report_failed_call(execution.id, error)
                 return ExecutionResult(False, execution.id, {}, error, iterations, ExecutionStatus.TIMEOUT)
             execution.now_ms = now_ms()
             try:
@@ -379,10 +379,10 @@ class Evaluator:
     def _failed(self, workflow_id: str, error: Exception) -> ExecutionResult:
         if isinstance(workflow_id, str):
             self._workflows.evict(workflow_id)
-            self._tell_failed_call(workflow_id, error)
+            self._report_failed_call(workflow_id, error)
         return ExecutionResult(False, workflow_id, {}, error, 0, ExecutionStatus.ERROR)
 
-    def _tell_failed_call(self, workflow_id: str, error: Exception) -> None:
+    def _report_failed_call(self, workflow_id: str, error: Exception) -> None:
         if self._new_trace is not None:
             trace = self._new_trace()
             trace.call_failed(workflow_id, error)

@@ -57,13 +57,13 @@ class LoggingSink(TelemetrySink):
 class _Line:
     """A record's message: its text is made when a handler asks for it."""
 
-    __slots__ = ("_told",)
+    __slots__ = ("_fields",)
 
     def __init__(self, fields: Mapping[str, object]) -> None:
-        self._told = fields
+        self._fields = fields
 
     def __str__(self) -> str:
-        return line_of(self._told)
+        return line_of(self._fields)
 
 
 class JsonLinesFormatter(logging.Formatter):

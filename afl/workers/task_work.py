@@ -223,7 +223,7 @@ class TaskWork:
             return
         self._probe("task.handled")
         if not _is_for_step(task):
-            self._go_on(job, TaskState.COMPLETED, None)
+            self._end_and_resume(job, TaskState.COMPLETED, None)
             return
         try:
             stored = self._patiently(job, lambda: self._continue(task, result))
@@ -232,7 +232,7 @@ class TaskWork:
             return
         if stored:
             self._probe("task.answered")
-            self._go_on(job, TaskState.COMPLETED, None)
+            self._end_and_resume(job, TaskState.COMPLETED, None)
 
     def _continue(self, task: TaskDefinition, result: Mapping[str, Any]) -> None:
         event = _event_of(task)
@@ -245,7 +245,7 @@ class TaskWork:
     def _fail(self, job: Job, error_type: str, message: str) -> None:
         task = job.task
         if not _is_for_step(task):
-            self._go_on(job, TaskState.FAILED, message)
+            self._end_and_resume(job, TaskState.FAILED, message)
             return
         event = _event_of(task)
 
@@ -262,9 +262,9 @@ class TaskWork:
             _log.error("step %s could not be failed\n%s", task.step_id, exception_traceback(error))
             stored = not (job.lost or job.abandoned)
         if stored:
-            self._go_on(job, TaskState.FAILED, message)
+            self._end_and_resume(job, TaskState.FAILED, message)
 
-    def _go_on(self, job: Job, state: str, message: str | None) -> None:
+    def _end_and_resume(self, job: Job, state: str, message: str | None) -> None:
         task = job.task
         self._count(task.name, state == TaskState.COMPLETED)
         if task.workflow_id and _is_for_step(task):

@@ -48,7 +48,7 @@ from afl_stream.outage import waited_out
 from afl_stream.reading.group_reader import LostRecords
 from afl_stream.reading.topic_log import TopicLog
 from afl_stream.topics.declared import Topology
-from afl_stream.topics.policies import tell_unsafe_policies
+from afl_stream.topics.policies import warn_of_unsafe_policies
 from afl_stream.transport import BrokerUnavailable, Producer, Transport
 from afl_stream.wire.codec import Codec, single_object_codec
 
@@ -247,7 +247,7 @@ class Agent:
             *(subscription.topics for subscription in subscriptions)
         )
         admin, bootstrap = self._transport.admin(), self.config.stream.kafka.bootstrap
-        self._waited_for(lambda: tell_unsafe_policies(self._topology, admin, needed, bootstrap))
+        self._waited_for(lambda: warn_of_unsafe_policies(self._topology, admin, needed, bootstrap))
         cancellations = self._cancellations = Cancellations(self._transport, codec, self._topology.lifecycle())
         resources = AgentResources(
             config=self.config,

@@ -107,7 +107,7 @@ class ReadAgain:
             log.warning("group %s has no committed offsets, and counts as new: %s", self._group, error)
             are_lost = False
         if are_lost:
-            self._tell_lost(uncommitted)
+            self._report_lost(uncommitted)
         else:
             self._unreported.update(uncommitted)
             log.info(
@@ -139,7 +139,7 @@ class ReadAgain:
         if not self._resources.ended_runs.has_ended(event):
             return self._is_withdrawn(event)
         if partition in self._unreported and self._resources.ended_runs.has_completed(event):
-            self._tell_lost(dict(self._unreported))
+            self._report_lost(dict(self._unreported))
             self._unreported.clear()
         self._resources.counters.add("ended")
         return True
@@ -154,7 +154,7 @@ class ReadAgain:
         self._resources.counters.add("cancelled")
         return True
 
-    def _tell_lost(self, ranges: Mapping[TopicPartition, Watermarks]) -> None:
+    def _report_lost(self, ranges: Mapping[TopicPartition, Watermarks]) -> None:
         if self._refuses:
             raise OffsetsLost(self._group, ranges, _LOST)
         log.warning(

@@ -83,8 +83,8 @@ class RegistryAgent(Agent):
         self._looks_on = True
         self._looked_s = self._refreshed_s = float("-inf")
         #: The state at the last log line, and its text.
-        self._told_of: tuple[object, ...] = ()
-        self._told = ""
+        self._reported_state: tuple[object, ...] = ()
+        self._reported_text = ""
 
     @property
     def refused(self) -> Mapping[str, HandlerModuleError]:
@@ -172,7 +172,7 @@ class RegistryAgent(Agent):
             self._existing = existing
             wanted, waiting = self._facets(routes)
         self._without_topic = tuple(waiting)
-        self._tell(wanted, routes)
+        self._report_facets(wanted, routes)
         return self._facet_topics.subscriptions(wanted)
 
     def _facets(self, routes: RouteTable) -> tuple[list[str], list[str]]:
@@ -208,19 +208,19 @@ class RegistryAgent(Agent):
             near = did_you_mean(names_alike(name, known)) if number < asked_about else ""
             yield f"{name} ({near})" if near else name
 
-    def _tell(self, facets: Sequence[str], routes: RouteTable) -> None:
+    def _report_facets(self, facets: Sequence[str], routes: RouteTable) -> None:
         """Log what is handled and what is not, whenever that has changed."""
         refused = [str(error) for error in self._refused.values()]
-        told_of = (tuple(facets), self._without_topic, self._existing, tuple(refused))
-        if told_of == self._told_of:
+        state = (tuple(facets), self._without_topic, self._existing, tuple(refused))
+        if state == self._reported_state:
             # The names that are alike take long to find.
             return
-        self._told_of = told_of
+        self._reported_state = state
         parts = [f"handles {', '.join(facets) or 'nothing'}"]
         if self._without_topic:
             parts.append(f"without a topic: {', '.join(self._shown_without_topic(routes))}")
         parts.extend(refused)
         text = "; ".join(parts)
-        if text != self._told:
-            self._told = text
+        if text != self._reported_text:
+            self._reported_text = text
             log.log(logging.WARNING if len(parts) > 1 else logging.INFO, "agent %s %s", self.config.name, text)

@@ -31,7 +31,7 @@ from afl_stream.reading.record_queue import RecordQueue
 from afl_stream.reading.topic_log import TopicLog
 from afl_stream.reading.watchdog import Health
 from afl_stream.topics.declared import Topology
-from afl_stream.topics.policies import tell_unsafe_policies
+from afl_stream.topics.policies import warn_of_unsafe_policies
 from afl_stream.transport import (
     BrokerUnavailable,
     CommittedOffset,
@@ -182,7 +182,7 @@ class Audit:
             if topic not in existing:
                 raise TopicMissing(topic, "the audit")
         looked_at = [topology.schemas(), *topics]
-        tell_unsafe_policies(topology, self._transport.admin(), looked_at, config.stream.kafka.bootstrap)
+        warn_of_unsafe_policies(topology, self._transport.admin(), looked_at, config.stream.kafka.bootstrap)
         if self._codec is None:
             self._codec = single_object_codec(TopicLog(self._transport, topology.schemas()))
         consumer = self._transport.consumer(self.group, client_id=self.group or default_group(config.stream))

@@ -38,7 +38,7 @@ TAIL_BYTES: Final = 16 * 1024 * 1024
 
 def line_of(record: Record, message: Message) -> dict[str, object]:
     """Return the line of a record that could be read: where it was, which run and step it is about, what it says."""
-    return {**_told(message), **_place(record)}
+    return {**_content(message), **_place(record)}
 
 
 def unreadable_line(record: Record, reason: str, detail: str) -> dict[str, object]:
@@ -92,7 +92,7 @@ def _time_of(time_ms: int) -> str | None:
     return time.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def _told(message: Message) -> dict[str, object]:
+def _content(message: Message) -> dict[str, object]:
     match message:
         case Event():
             return {

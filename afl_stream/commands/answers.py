@@ -55,7 +55,7 @@ def continue_command(invocation: Invocation, step_id: str, result_text: str) -> 
 
         reply = ask(invocation, client, give)
     document = {"step_id": step_id, "result": result}
-    return _told(invocation, f"answered step {step_id}", document, reply)
+    return _report_sent(invocation, f"answered step {step_id}", document, reply)
 
 
 @click.command("fail")
@@ -89,7 +89,7 @@ def fail_command(invocation: Invocation, step_id: str, message: str, error_type:
 
         reply = ask(invocation, client, give)
     document = {"step_id": step_id, "error": {"type": error_type, "message": message}}
-    return _told(invocation, f"failed step {step_id}", document, reply)
+    return _report_sent(invocation, f"failed step {step_id}", document, reply)
 
 
 @click.command("cancel")
@@ -124,7 +124,7 @@ def cancel_command(invocation: Invocation, workflow_id: str, reason: str) -> Exi
             invocation, client, lambda timeout_s: client.cancel(workflow_id, reason, answer_timeout_s=timeout_s)
         )
     text = f"{'asked to cancel' if reply is None else 'cancelled'} {workflow_id}"
-    return _told(invocation, text, {"workflow_id": workflow_id, "reason": reason}, reply)
+    return _report_sent(invocation, text, {"workflow_id": workflow_id, "reason": reason}, reply)
 
 
 def _waiting_step(store: EngineStore, step_id: str) -> tuple[WorkflowRow, StepDocument]:
@@ -182,7 +182,7 @@ def _returns_text(facet: FacetPlan) -> str:
     return f"it returns ({returns})" if returns else "it returns nothing"
 
 
-def _told(invocation: Invocation, text: str, document: Mapping[str, object], reply: object) -> ExitCode:
+def _report_sent(invocation: Invocation, text: str, document: Mapping[str, object], reply: object) -> ExitCode:
     """Print what was sent. `reply` is an evaluator's answer to it; None: none yet."""
     from afl_stream.commands.asking import what_comes_next
     from afl_stream.wire.command_answers import KEPT

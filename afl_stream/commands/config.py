@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from afl_stream.commands.arguments import common
-from afl_stream.commands.invocation import Invocation, told_store
+from afl_stream.commands.invocation import Invocation, described_store
 from afl_stream.exit_codes import ExitCode
 
 
@@ -26,7 +26,7 @@ def config_command(invocation: Invocation) -> ExitCode:
     else:
         rows = [(key, _setting_text(value)) for key, value in described.items()]
         terminal.table(("setting", "value"), rows)
-    terminal.remark(told_store(config))
+    terminal.remark(described_store(config))
     return ExitCode.OK
 
 

@@ -137,7 +137,7 @@ def _follow(
 ) -> ExitCode:
     from afl_stream.client.client import NotInTime
     from afl_stream.commands.reports import exit_code_of_run, run_document, show_ending
-    from afl_stream.commands.unanswered import tell_not_ended, tell_unanswered
+    from afl_stream.commands.unanswered import report_not_ended, report_unanswered
 
     terminal = invocation.terminal()
     terminal.remark(f"run {workflow_id} of {plan.name}")
@@ -146,13 +146,13 @@ def _follow(
             workflow_id,
             timeout_s=timeout_s,
             on_progress=on_progress,
-            on_long_wait=lambda: tell_unanswered(
+            on_long_wait=lambda: report_unanswered(
                 invocation, f"Note: {workflow_id} has not ended yet", deployment.unhandled(workflow_id), plan
             ),
         )
     if ending is None:
         assert timeout_s is not None
-        tell_not_ended(invocation, deployment, workflow_id, plan)
+        report_not_ended(invocation, deployment, workflow_id, plan)
         raise NotInTime(f"the end of workflow {workflow_id}", timeout_s)
     done = deployment.progress()
     if terminal.as_json:

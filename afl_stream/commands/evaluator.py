@@ -11,7 +11,7 @@ import click
 from afl.core.process.signals import draining
 from afl.core.process.stopping import StopFlag
 from afl_stream.commands.arguments import allow_scripts_option, common, new_store_option, service, until_idle_option
-from afl_stream.commands.invocation import Invocation, open_store, open_transport, told_store
+from afl_stream.commands.invocation import Invocation, described_store, open_store, open_transport
 from afl_stream.exit_codes import ExitCode
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def evaluator_command(invocation: Invocation, until_idle: bool) -> ExitCode:
         if invocation.new_store:
             server_record.running()  # A copy has another id by now.
         terminal.remark(f"evaluator of group {config.evaluator_group}; {ends_when(until_idle)}")
-        terminal.remark(told_store(config))
+        terminal.remark(described_store(config))
         idleness = Idleness(config)
 
         def on_idle() -> None:
@@ -95,11 +95,11 @@ def evaluator_command(invocation: Invocation, until_idle: bool) -> ExitCode:
         stats = service.loop.stats()
         waiting = all_waiting_steps(store) if until_idle else ()
         facets = facets_of_steps(store, waiting)
-    _tell(invocation, stats, waiting if until_idle else None, facets)
+    _report_end(invocation, stats, waiting if until_idle else None, facets)
     return ExitCode.OK
 
 
-def _tell(
+def _report_end(
     invocation: Invocation,
     stats: ControlStats,
     waiting: Sequence[WaitingStep] | None,

@@ -195,7 +195,7 @@ def store_here(config: StreamConfig, transport: Transport) -> Iterator[EngineSto
         yield store if not config.is_kafka or transport.admin().cluster_id() in clusters else None
 
 
-def told_store(config: StreamConfig) -> str:
+def described_store(config: StreamConfig) -> str:
     """Return in words which store the settings lead to, and why."""
     if config.store.url is not None:
         return f"store {shown_url(config.store.url)} (as store.url says)"

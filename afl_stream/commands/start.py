@@ -156,7 +156,7 @@ def _start_and_run(invocation: Invocation, options: StartOptions) -> ExitCode:
     from afl_stream.client.client import NotInTime
     from afl_stream.commands.programs import checked_inputs, deployed_program
     from afl_stream.commands.reports import exit_code_of_run, run_document, show_ending
-    from afl_stream.commands.unanswered import tell_not_ended, tell_unanswered
+    from afl_stream.commands.unanswered import report_not_ended, report_unanswered
     from afl_stream.dev import LocalDeployment
     from afl_stream.evaluator.service import tune_collector
 
@@ -177,12 +177,12 @@ def _start_and_run(invocation: Invocation, options: StartOptions) -> ExitCode:
         ending = deployment.wait(
             workflow_id,
             timeout_s=options.timeout_s,
-            on_long_wait=lambda: tell_unanswered(
+            on_long_wait=lambda: report_unanswered(
                 invocation, f"Note: {workflow_id} has not ended yet", deployment.unhandled(workflow_id), plan
             ),
         )
         if ending is None:
-            tell_not_ended(invocation, deployment, workflow_id, plan)
+            report_not_ended(invocation, deployment, workflow_id, plan)
     deployment.check()
     if ending is None:
         assert options.timeout_s is not None
@@ -214,7 +214,7 @@ def _start_and_follow(invocation: Invocation, options: StartOptions) -> ExitCode
             ending = Ending(workflow_id=known.id, row=known, was_over=True)
         else:
             ending = _followed(invocation, options, transport, client, name, plan, inputs)
-        ending = _told_by_the_store(config, transport, ending)
+        ending = _ending_in_store(config, transport, ending)
     if terminal.as_json:
         terminal.document(run_document(ending, program))
     else:
@@ -282,7 +282,7 @@ def _check_id(
         return None if store is None else check_same_start(store, workflow_id, name, program, inputs)
 
 
-def _told_by_the_store(config: StreamConfig, transport: Transport, ending: Ending) -> Ending:
+def _ending_in_store(config: StreamConfig, transport: Transport, ending: Ending) -> Ending:
     """Return the ending with all that the store knows of the run, such as path and line, if it is on this machine."""
     if ending.row is not None:
         with store_here(config, transport) as store:

@@ -10,7 +10,7 @@ import click
 
 from afl.core.clock import epoch_ms
 from afl_stream.commands.arguments import common
-from afl_stream.commands.invocation import Invocation, open_store, told_store
+from afl_stream.commands.invocation import Invocation, described_store, open_store
 from afl_stream.commands.refusals import NotFound
 from afl_stream.commands.terminal import Terminal, duration_text, time_text
 from afl_stream.exit_codes import ExitCode
@@ -45,7 +45,7 @@ def status_command(invocation: Invocation, workflow_id: str | None, limit: int, 
     """
     config, terminal = invocation.settings(), invocation.terminal()
     with open_store(config) as store:
-        terminal.remark(told_store(config))
+        terminal.remark(described_store(config))
         if workflow_id is None:
             _show_runs(terminal, store.list_workflows(limit=limit))
         else:

@@ -11,7 +11,7 @@ import click
 
 from afl.core.clock import SystemClock
 from afl_stream.commands.arguments import common
-from afl_stream.commands.invocation import Invocation, open_store, told_store
+from afl_stream.commands.invocation import Invocation, described_store, open_store
 from afl_stream.commands.refusals import CommandRefused, NotFound
 from afl_stream.commands.terminal import Terminal, one_line, time_text
 from afl_stream.exit_codes import ExitCode
@@ -71,7 +71,7 @@ def store_check(invocation: Invocation) -> ExitCode:
     else:
         looked = ", ".join(_counted(count, what) for what, count in inspection.counts.items())
         terminal.remark(f"{_counted(len(found), 'findings')}; looked at {looked or 'an empty store'}")
-        terminal.remark(told_store(config))
+        terminal.remark(described_store(config))
         for reported in inspection.left_out:
             terminal.warn(f"the database did not check its {reported}")
         for workflow_id in inspection.busy:
@@ -125,7 +125,7 @@ def store_purge(invocation: Invocation, **given: Any) -> ExitCode:
                 is_done = row.id not in waiting if options.dry_run else purge.purge(row, waiting)
                 (purged if is_done else kept).append(row.id)
                 if not terminal.as_json:
-                    _tell(terminal, row, is_done=is_done, dry_run=options.dry_run)
+                    _report_run(terminal, row, is_done=is_done, dry_run=options.dry_run)
         forgotten = 0
         if not options.dry_run and config.store.tombstone_retention_ms is not None:
             while count := purge.forget(clock.now_ms() - config.store.tombstone_retention_ms):
@@ -194,7 +194,7 @@ def _named(store: EngineStore, options: PurgeOptions) -> Iterator[WorkflowRow]:
     return iter(rows)
 
 
-def _tell(terminal: Terminal, row: WorkflowRow, *, is_done: bool, dry_run: bool) -> None:
+def _report_run(terminal: Terminal, row: WorkflowRow, *, is_done: bool, dry_run: bool) -> None:
     done = "would be purged" if dry_run else "purged"
     what = done if is_done else "kept: records of it wait to be published, or another process has changed it"
     terminal.line(f"{row.id}  {row.name}  {row.status}, ended {time_text(row.ended_at_ms)}: {what}")

@@ -63,12 +63,12 @@ def agent_command(invocation: Invocation, facet: str) -> str:
     return f"an agent answers: {invocation.command_line('agent', '--handlers', 'MODULE', '--facet', facet, *until)}"
 
 
-def tell_unanswered(invocation: Invocation, heading: str, steps: Sequence[WaitingStep], plan: WorkflowPlan) -> None:
+def report_unanswered(invocation: Invocation, heading: str, steps: Sequence[WaitingStep], plan: WorkflowPlan) -> None:
     """Warn of steps that wait, if there are any."""
     invocation.terminal().warn_of(heading, unanswered_lines(invocation, steps, facets_of(plan)))
 
 
-def tell_not_ended(invocation: Invocation, deployment: LocalDeployment, workflow_id: str, plan: WorkflowPlan) -> None:
+def report_not_ended(invocation: Invocation, deployment: LocalDeployment, workflow_id: str, plan: WorkflowPlan) -> None:
     """Warn of the steps that a run still waits for after its time, including those whose handlers run here."""
     lines = unanswered_lines(invocation, deployment.unhandled(workflow_id), facets_of(plan))
     grace_s = deployment.config.agent.grace_s

@@ -247,14 +247,14 @@ class EmbeddedConsumer:
         No other member gets them until the callback has run; a callback that fails is called again.
         """
         self._probe("rebalance.before_revoke")
-        self._tell_gone(partitions)
+        self._report_gone(partitions)
         self._probe("rebalance.after_revoke")
         with self._broker.lock:
             self._drop(partitions)
             if not member.fenced:
                 self._broker.group(self.group or "").release(member, partitions)
 
-    def _tell_gone(self, partitions: Sequence[TopicPartition], *, is_lost: bool = False) -> None:
+    def _report_gone(self, partitions: Sequence[TopicPartition], *, is_lost: bool = False) -> None:
         """Call the listener. Partitions of a topic that is gone or recreated are lost, whatever comes first."""
         with self._broker.lock:
             lost = list(partitions) if is_lost else sorted(self._deleted() & set(partitions))
@@ -271,7 +271,7 @@ class EmbeddedConsumer:
             return
         for topic in sorted({partition.topic for partition in lost}):
             _log.warning(TOPIC_RECREATED, self.group, topic)
-        self._tell_gone(lost)
+        self._report_gone(lost)
         with self._broker.lock:
             self._drop(lost)
             if not member.fenced:
@@ -413,7 +413,7 @@ class EmbeddedConsumer:
         held = sorted(self._positions)
         try:
             if self.member is not None and self._listener is not None and held:
-                self._tell_gone(held, is_lost=self.member.fenced)
+                self._report_gone(held, is_lost=self.member.fenced)
         except Exception:
             self._leave()
             raise

@@ -12,7 +12,7 @@ class MissingTopics:
 
     def __init__(self) -> None:
         self._seen_version = -1
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
         #: Topics that a pattern has found, and that the member was given partitions of.
         self._found: set[str] = set()
 
@@ -20,7 +20,7 @@ class MissingTopics:
         """Note that these topics exist: the member was assigned partitions of them."""
         given = set(topics)
         self._found |= given
-        self._told -= given
+        self._reported -= given
 
     def check(self, wanted: frozenset[str], version: int, has_topic: Callable[[str], bool]) -> None:
         """Check again if topics have come or gone since: `version` has changed then. Raises UnknownTopic."""
@@ -28,10 +28,10 @@ class MissingTopics:
             return
         for topic in sorted(wanted | self._found):
             if has_topic(topic):
-                self._told.discard(topic)
-            elif topic not in self._told:
-                self._told.add(topic)
+                self._reported.discard(topic)
+            elif topic not in self._reported:
+                self._reported.add(topic)
                 raise UnknownTopic(topic)
         # A topic that a pattern has found is not wanted any more once it is gone.
-        self._found -= self._told
+        self._found -= self._reported
         self._seen_version = version

@@ -68,7 +68,7 @@ def view_of(positions: Mapping[TopicPartition, Position]) -> BrokerView:
         bounds={partition: position.log.bounds for partition, position in held.items()},
         is_reported=True,
         unfetched=sum(waiting.values()),
-        told_of="" if most is None else f"{waiting[most]} of them in {most.topic}[{most.partition}]",
+        most_unfetched="" if most is None else f"{waiting[most]} of them in {most.topic}[{most.partition}]",
     )
 
 

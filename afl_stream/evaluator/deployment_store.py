@@ -185,7 +185,7 @@ class DeploymentStore:
         if claim is None:
             return self._refusal_of_empty()
         if claim.store != identity.id:
-            return self._refusal(f"{self._told(claim)}; this is {self._own_name()}")
+            return self._refusal(f"{self._claimant(claim)}; this is {self._own_name()}")
         if claim.location == self._location:
             if claim.mark not in identity.marks:
                 _log.warning(
@@ -197,8 +197,8 @@ class DeploymentStore:
             return None
         if claim.mark not in identity.marks or self._is_behind():
             return self._refusal(
-                f"{self._told(claim)}; this is a copy of it, or an older state: {self._own_name()}, and it lacks what "
-                "was done there since"
+                f"{self._claimant(claim)}; this is a copy of it, or an older state: {self._own_name()}, and it lacks "
+                "what was done there since"
             )
         # As every container's start looks: another host's name, and the same file.
         _log.info("%s was at %s before", self._own_name(), printable(claim.location, 300))
@@ -225,7 +225,7 @@ class DeploymentStore:
         if claim is None or (claim.store == identity.id and claim.mark in identity.marks):
             return None
         what = "a copy of it was claimed since" if claim.store == identity.id else "it was claimed since"
-        return self._refusal(f"{self._told(claim)}; {what}, and this is {self._own_name()}")
+        return self._refusal(f"{self._claimant(claim)}; {what}, and this is {self._own_name()}")
 
     def _is_behind(self) -> bool:
         """Return whether the store has read less than its group has committed."""
@@ -305,7 +305,7 @@ class DeploymentStore:
     def _own_name(self) -> str:
         return f"store {self._store.identity().id} at {self._location}"
 
-    def _told(self, claim: StoreClaim) -> str:
+    def _claimant(self, claim: StoreClaim) -> str:
         store, location = printable(claim.store, 100), printable(claim.location, 300)
         return f"the evaluators of group {self._group} have store {store} at {location}, {self._seen(claim)}"
 

@@ -108,13 +108,13 @@ class KafkaConsumer:
         self._listener, self._is_member = listener, True
         self._subscribed = frozenset(topics)
         self._missing_reported.clear()
-        self._tell_missing(topics)
+        self._report_missing(topics)
         try:
             self._client.subscribe(wanted, on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost)
         except KafkaException as error:
             raise self._error(error_of(error)) from error
 
-    def _tell_missing(self, topics: Sequence[str]) -> None:
+    def _report_missing(self, topics: Sequence[str]) -> None:
         """Report missing topics, which librdkafka reports in one of the group protocols only."""
         try:
             existing = self._client.list_topics(timeout=LONGEST_CALL_S).topics if topics else {}
@@ -123,9 +123,9 @@ class KafkaConsumer:
             return
         for topic in topics:
             if topic not in existing:
-                self._tell_unknown(topic)
+                self._report_unknown(topic)
 
-    def _tell_unknown(self, topic: str) -> None:
+    def _report_unknown(self, topic: str) -> None:
         if topic not in self._missing_reported:
             self._missing_reported.add(topic)
             self._due.append(UnknownTopic(topic))
@@ -150,7 +150,7 @@ class KafkaConsumer:
         self._check_outside_groups()
         gone = [partition for partition in partitions if partition in self._assigned]
         self._partitions.end(gone)
-        self._tell_gone(gone, None)
+        self._report_gone(gone, None)
         self._missing_reported.difference_update(partition.topic for partition in gone)
 
     def _check_outside_groups(self) -> None:
@@ -175,7 +175,7 @@ class KafkaConsumer:
             if (changes := self._topic_ids.look(self._topics)) is not None:
                 self._drop_recreated(changes.recreated)
                 for topic in sorted(changes.gone):
-                    self._tell_unknown(topic)
+                    self._report_unknown(topic)
         if self._pending_assignment:
             self._retry_assignment()
         if self._due:
@@ -258,7 +258,7 @@ class KafkaConsumer:
             return
         found = transport_error(error, self._connection.address, topic, self.group)
         if isinstance(found, UnknownTopic):
-            self._tell_unknown(topic)
+            self._report_unknown(topic)
         else:
             self._due.append(found)
 
@@ -346,7 +346,7 @@ class KafkaConsumer:
             return
         self._partitions.pause(gone)
         self._offsets.note_recreated(gone)
-        self._tell_gone(gone, None if self._listener is None else self._listener.on_lost)
+        self._report_gone(gone, None if self._listener is None else self._listener.on_lost)
         self._pending_assignment.extend(gone)
 
     def _on_revoke(self, client: Client, tps: list[KafkaPartition]) -> None:
@@ -363,12 +363,12 @@ class KafkaConsumer:
 
     def _leave(self, tps: Sequence[KafkaPartition], tell: Callable[[Sequence[TopicPartition]], None] | None) -> None:
         gone = [TopicPartition(tp.topic, tp.partition) for tp in tps]
-        self._tell_gone(gone, tell)
+        self._report_gone(gone, tell)
         self._revoked.update(gone)
         taken = set(gone)
         self._pending_assignment = [partition for partition in self._pending_assignment if partition not in taken]
 
-    def _tell_gone(
+    def _report_gone(
         self, gone: Sequence[TopicPartition], tell: Callable[[Sequence[TopicPartition]], None] | None
     ) -> None:
         held = [partition for partition in gone if partition in self._assigned or partition in self._known_to_listener]

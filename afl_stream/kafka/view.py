@@ -76,7 +76,7 @@ class KafkaView:
             bounds=dict(self._bounds),
             is_reported=self._is_reported,
             unfetched=sum(unfetched.values()),
-            told_of="" if most is None else f"{unfetched[most]} of them in {most.topic}[{most.partition}]",
+            most_unfetched="" if most is None else f"{unfetched[most]} of them in {most.topic}[{most.partition}]",
             unanswered_s=0.0 if self._unanswered_since_s is None else now_s - self._unanswered_since_s,
         )
 

@@ -91,7 +91,7 @@ class Watchdog:
         elif unfetched_s >= self._silent_after_s:
             self._silent(
                 f"{self._who}: {view.unfetched} records have waited {unfetched_s:.0f} s without a reply to a fetch, "
-                f"{view.told_of}; replies are lost on their way, or the broker hangs"
+                f"{view.most_unfetched}; replies are lost on their way, or the broker hangs"
             )
         elif self._is_doubted and not view.unfetched and not view.unanswered_s and view.is_reported:
             self._well()

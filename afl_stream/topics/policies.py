@@ -22,7 +22,9 @@ _DELETES: Final = (
 _COMPACTS: Final = "compaction keeps only the last record of each key in {0}, even if the others were not read yet"
 
 
-def tell_unsafe_policies(topology: Topology, admin: Admin, topics: Iterable[str], bootstrap: str | None = None) -> None:
+def warn_of_unsafe_policies(
+    topology: Topology, admin: Admin, topics: Iterable[str], bootstrap: str | None = None
+) -> None:
     """Log an error for each of these topics that has an unsafe policy, with the command that corrects it.
 
     Topics that do not exist, and settings that this user may not see, are left out. Raises what the transport raises.

@@ -235,11 +235,11 @@ class Codec:
         try:
             schema = source.by_id(schema_id)
         except SchemaUnknown as error:
-            headers_told, waited = dict(headers), ""
+            given_headers, waited = dict(headers), ""
             # Its writer announced the schema before it wrote the record: a topic that lacks it has lost it.
             if (
-                headers_told.keys() >= _OWN_HEADERS
-                and (why := source.lack(_time_ms(headers_told.get("ce_time")))) is not None
+                given_headers.keys() >= _OWN_HEADERS
+                and (why := source.lack(_time_ms(given_headers.get("ce_time")))) is not None
             ):
                 if self._waits_for_schemas(index, source.losses):
                     raise SchemaGone(f"{schema_id:016x}", why) from error

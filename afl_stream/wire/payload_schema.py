@@ -10,7 +10,7 @@ from typing import Any, Final
 from afl.core.declared_returns import DeclaredReturns
 from afl.core.types import BUILTIN_TYPES, SCALAR_TYPES, AflType
 from afl_stream.errors import TypeUnknown
-from afl_stream.limits import MAX_TOLD_RETURNS
+from afl_stream.limits import MAX_DESCRIBED_RETURNS
 from afl_stream.resources import schema_text
 from afl_stream.wire.avro.afl_types import TypeScope
 
@@ -81,7 +81,7 @@ def event_schema_text(
         "doc": f"Parameters of {facet}.",
         "fields": [*fields, extra, {**absent_field, "name": free_name(ABSENT_FIELD, names)}],
     }
-    if returns is not None and len(returns.required) + len(returns.optional) <= MAX_TOLD_RETURNS:
+    if returns is not None and len(returns.required) + len(returns.optional) <= MAX_DESCRIBED_RETURNS:
         envelope["fields"] += _return_fields(returns)
     return json.dumps(envelope, ensure_ascii=False, separators=(",", ":"))
 

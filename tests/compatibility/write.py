@@ -72,7 +72,7 @@ def story_in_sqlite(programs: Path, folder: Path) -> Told:
     new_log(config.log_path)
     SqliteStore(config.store_path, prefix=config.prefix).close()
     _execute(config.store_path, "UPDATE store SET id = ?", STORE_ID)
-    answers = _told(folder, programs, sqlite_store)
+    answers = _answers(folder, programs, sqlite_store)
     _execute(config.store_path, "UPDATE store SET marks = ?", MARK)
     return Told(sql_of(config.store_path), sql_of(config.log_path), answers)
 
@@ -83,12 +83,12 @@ def story_in_mongodb(programs: Path, folder: Path, database: Database[dict[str, 
     new_log(config.log_path)
     MongoStore("", database.name, client=database.client, prefix=config.prefix).close()
     database["store"].update_one({"_id": "identity"}, {"$set": {"store_id": STORE_ID}})
-    answers = _told(folder, programs, mongo_store(database))
+    answers = _answers(folder, programs, mongo_store(database))
     database["store"].update_one({"_id": "identity"}, {"$set": {"marks": [MARK]}})
     return Told(lines_of(database), sql_of(config.log_path), answers)
 
 
-def _told(folder: Path, programs: Path, open_store: StoreOpener) -> str:
+def _answers(folder: Path, programs: Path, open_store: StoreOpener) -> str:
     world = World(folder, open_store)
     tell(world, programs)
     answers = answers_to_come(world)

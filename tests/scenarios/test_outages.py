@@ -54,7 +54,7 @@ def service_of(deployment: Deployment, faults: Faults, stop: Waiting) -> Evaluat
     )
 
 
-def told_of(caplog: pytest.LogCaptureFixture) -> list[str]:
+def outage_warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
 
 
@@ -70,7 +70,7 @@ def test_an_evaluator_waits_for_brokers_with_backoff_and_tells_of_it_once(
 
     # The command could not be read eight times, the definitions, which wait for themselves, not at all.
     assert stop.waits == [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, LONGEST_WAIT_S, LONGEST_WAIT_S]
-    begins, ends = told_of(caplog)
+    begins, ends = outage_warnings(caplog)
     assert "127.0.0.1:9092" in begins
     assert "up to 60 s" in begins
     assert "is back after 16.3 s" in ends
@@ -88,7 +88,7 @@ def test_an_outage_that_lasts_too_long_ends_the_service_and_the_next_one_continu
     with pytest.raises(BrokerUnavailable, match=r"127\.0\.0\.1:9092; gave up after 60 s"):
         service.run(stop)
     assert sum(stop.waits) == TIMEOUT_S
-    assert len(told_of(caplog)) == 1
+    assert len(outage_warnings(caplog)) == 1
 
     deployment.evaluator()
     deployment.settle()
@@ -102,7 +102,7 @@ def test_a_second_outage_has_a_time_of_its_own(world: World, caplog: pytest.LogC
     faults.fail_at("poll.before_deliver", times=14, error=AWAY)
 
     def answer_or_stop(_: object = None) -> None:
-        if len(told_of(caplog)) > 2:
+        if len(outage_warnings(caplog)) > 2:
             stop.set()
             return
         deployment.client.start(REPORT, {"subject": FIRST}, workflow_id="wf-2")
@@ -111,7 +111,7 @@ def test_a_second_outage_has_a_time_of_its_own(world: World, caplog: pytest.LogC
     service.run(stop, on_idle=answer_or_stop)
 
     assert sum(stop.waits) > TIMEOUT_S
-    assert len(told_of(caplog)) == 4
+    assert len(outage_warnings(caplog)) == 4
     assert len(deployment.events(ASK)) == 4
 
 

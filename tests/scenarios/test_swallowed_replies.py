@@ -152,7 +152,7 @@ class Bench:
         return running
 
 
-def told_of(caplog: pytest.LogCaptureFixture) -> list[str]:
+def outage_warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
 
 
@@ -169,7 +169,7 @@ def test_swallowed_fetches_are_told_once_make_it_unready_and_end_it(
 
     assert "without a reply to a fetch" in said
     assert "gave up after 5 s" in said
-    (reported,) = [text for text in told_of(caplog) if "waiting for it, up to 5 s" in text]
+    (reported,) = [text for text in outage_warnings(caplog) if "waiting for it, up to 5 s" in text]
     assert "without a reply to a fetch" in reported
     assert any("without a reply to a fetch" in reason for reason in bench.service.health().reasons)
 
@@ -190,7 +190,7 @@ def test_when_replies_come_again_it_continues_and_is_ready(
 
     running.stop()
     assert not had_read
-    assert len([text for text in told_of(caplog) if "the broker is back" in text]) == 1
+    assert len([text for text in outage_warnings(caplog) if "the broker is back" in text]) == 1
 
 
 @EACH_IN_TURN
@@ -218,7 +218,7 @@ def test_an_idle_topic_is_no_outage(
 
     assert bench.is_ready()
     running.stop()
-    assert told_of(caplog) == []
+    assert outage_warnings(caplog) == []
 
 
 @EACH_IN_TURN

@@ -50,7 +50,7 @@ def up(directory: Path, brokers: int) -> None:
         click.echo(
             f"(It was made with {len(cluster.brokers)} brokers before; `down --delete` first for another number.)"
         )
-    _tell(cluster)
+    _print_address(cluster)
     click.echo(f"Use it:  export AFL_KAFKA_BOOTSTRAP={cluster.bootstrap}")
     option = "" if directory == _default_directory() else f" --dir {directory}"
     click.echo(f"Stop it: python -m tools.kafka down{option}  (its data stays in {directory})")
@@ -84,7 +84,7 @@ def status(directory: Path) -> None:
         if found != broker.cluster_id:
             what = "does not answer" if found is None else f"answers as cluster {found}, not {broker.cluster_id}"
             raise click.ClickException(f"the broker at {broker.bootstrap} (process {broker.pid}) {what}")
-    _tell(cluster)
+    _print_address(cluster)
 
 
 def _open(directory: Path, brokers: int) -> Cluster:
@@ -95,7 +95,7 @@ def _open(directory: Path, brokers: int) -> Cluster:
     return Cluster.start(directory, brokers, heap_mb=512, port=port, guardian_pid=None)
 
 
-def _tell(cluster: Cluster) -> None:
+def _print_address(cluster: Cluster) -> None:
     for broker in cluster.brokers:
         click.echo(f"Kafka is at {broker.bootstrap}: process {broker.pid}, cluster {broker.cluster_id}")
         click.echo(f"  log {broker.log_path}")

@@ -17,7 +17,7 @@ def run_loop(loop: asyncio.AbstractEventLoop, grace_s: float | None = None) -> N
     A task that a handler left running may raise SystemExit, which asyncio lets through: the loop continues for the
     others.
     """
-    loop.set_exception_handler(_tell)
+    loop.set_exception_handler(_report_error)
     try:
         while True:
             try:
@@ -31,7 +31,7 @@ def run_loop(loop: asyncio.AbstractEventLoop, grace_s: float | None = None) -> N
         loop.close()
 
 
-def _tell(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+def _report_error(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
     """Log an error that no code awaits, in one line: a garbage collection may report it, in the middle of any code."""
     error = context.get("exception")
     what = "" if error is None else f": {exception_line(error)}"

@@ -140,15 +140,15 @@ class HandlerPool:
             if self._secluded is not whose:
                 return
             self._secluded, self._is_granted, self._seclusion_is_over = None, False, False
-        self._tell_free()
+        self._report_free()
 
     def release(self) -> None:
         """Release a slot in which nothing was run, or nothing runs any more."""
         with self._lock:
             self._reserved -= 1
-        self._tell_free()
+        self._report_free()
 
-    def _tell_free(self) -> None:
+    def _report_free(self) -> None:
         for listener in self._listeners:
             listener()
 

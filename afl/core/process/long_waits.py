@@ -12,7 +12,7 @@ from typing import Final
 _log = logging.getLogger(__name__)
 
 #: A wait is reported, once, when it has lasted this long; an operator should know within 5 s.
-TOLD_AFTER_S: Final = 3.0
+REPORTED_AFTER_S: Final = 3.0
 #: The interval at which the waits are checked.
 _LOOK_INTERVAL_S: Final = 0.5
 
@@ -31,9 +31,9 @@ class _Wait:
 class Waits:
     """The waits of a process. Any thread may use it; its own thread reports those that last."""
 
-    def __init__(self, reported_after_s: float = TOLD_AFTER_S, tell: Callable[[str], None] | None = None) -> None:
+    def __init__(self, reported_after_s: float = REPORTED_AFTER_S, report: Callable[[str], None] | None = None) -> None:
         self._reported_after_s = reported_after_s
-        self._tell = tell or (lambda text: _log.warning("%s", text))
+        self._report = report or (lambda text: _log.warning("%s", text))
         self._waits: dict[int, _Wait] = {}
         self._lock = threading.Lock()
         self._watcher: threading.Thread | None = None
@@ -61,7 +61,7 @@ class Waits:
         finally:
             self._waits.pop(number, None)
             if wait.is_reported:
-                self._tell(end.format(wait.what, _age_s(wait)))
+                self._report(end.format(wait.what, _age_s(wait)))
 
     def now(self) -> list[str]:
         """Return what the process waits for, and for how long. Takes no lock, so that a signal handler may call it."""
@@ -78,7 +78,7 @@ class Waits:
             for wait in tuple(self._waits.values()):
                 if not wait.is_reported and not wait.is_quiet and _age_s(wait) >= self._reported_after_s:
                     wait.is_reported = True
-                    self._tell(f"waiting for {_said(wait)}, for {_age_s(wait):.0f} s by now")
+                    self._report(f"waiting for {_said(wait)}, for {_age_s(wait):.0f} s by now")
             time.sleep(_LOOK_INTERVAL_S)
 
 

@@ -35,12 +35,12 @@ class _Drain:
         self.remaining = remaining
         self.at_most = "" if limit_s is None else f" ({limit_s:g} s at most)"
         #: Set by the signal, or by an end without a signal.
-        self.is_told_or_over = StopFlag()
+        self.is_stopping_or_over = StopFlag()
         self.is_over = StopFlag()
 
     def end_at(self, limit_s: float, code: int) -> None:
         """End the process when the drain exceeds its time. Runs in a thread of its own."""
-        self.is_told_or_over.wait()
+        self.is_stopping_or_over.wait()
         if self.is_over.wait(limit_s):
             return
         _say(f"not done {limit_s:g} s after the signal: {_waits(self)}. Ended with {code}; remaining work is not lost")
@@ -66,7 +66,7 @@ class _Handler:
         if drain is None:
             raise EndedBySignal(number)
         drain.stop()
-        drain.is_told_or_over.set()
+        drain.is_stopping_or_over.set()
         _say(f"{name}: ends when this is done: {_waits(drain)}{drain.at_most}. A second signal ends it at once")
 
 
@@ -121,7 +121,7 @@ def draining(
         finally:
             handler.drain = before
             drain.is_over.set()
-            drain.is_told_or_over.set()
+            drain.is_stopping_or_over.set()
 
 
 def _waits(drain: _Drain) -> str:

@@ -18,8 +18,8 @@ _HAVE_EVENTS = frozenset(kind for kind, slots in KIND_SLOTS.items() if "event_st
 
 def is_superseded(step: StepRecord, event_id: str) -> bool:
     """Say whether the event of an answer is out of date: the step has sent another event since, or is about to."""
-    is_asking_anew = step.attempt > 0 and not step.event_state
-    return is_asking_anew or event_id != event_id_of(step.id, step.attempt)
+    is_asking_again = step.attempt > 0 and not step.event_state
+    return is_asking_again or event_id != event_id_of(step.id, step.attempt)
 
 
 def takes_answer(execution: Execution, step: StepRecord) -> bool:

@@ -170,9 +170,9 @@ class _Rerun:
             made.append(new_id)
             self._end(step, new_id)
             if ObjectType.is_block(step.object_type):
-                rows.change(_anew(step, new_id, start_of(step.object_type)))
+                rows.change(_restarted(step, new_id, start_of(step.object_type)))
             else:
-                rows.change(_anew(step, new_id, StepState.CREATED))
+                rows.change(_restarted(step, new_id, StepState.CREATED))
         for step_id, state in self._around.items():
             if step_id not in gone and step_id not in self._again:
                 self._continue(rows.documents[step_id], state, generation)
@@ -196,7 +196,7 @@ class _Rerun:
                     new_id = made_again(part.id, generation)
                     self._end(part, new_id)
                     rows.gone |= {part.id, *(inner.id for inner in rows.all_inside(part.id))}
-                    rows.change(_anew(part, new_id, StepState.CREATED))
+                    rows.change(_restarted(part, new_id, StepState.CREATED))
         if step.state == StepState.STATEMENT_COMPLETE:
             changed = changed._replace(id=continued(step.id, generation))
         rows.change(changed)
@@ -281,7 +281,7 @@ def _comes_after(part: StepDocument, state: str) -> bool:
     return state == StepState.MIXIN_BLOCKS_CONTINUE or (state == StepState.STATEMENT_BLOCKS_CONTINUE and is_catch(part))
 
 
-def _anew(step: StepDocument, new_id: str, state: str) -> StepDocument:
+def _restarted(step: StepDocument, new_id: str, state: str) -> StepDocument:
     nothing: dict[str, Value] = {}
     params = step.params if is_catch(step) else nothing
     return step._replace(

@@ -107,8 +107,8 @@ def _open_cause(rows: RunRows, step: StepDocument) -> None:
     if ObjectType.is_block(step.object_type):
         plan = rows.record_of(step).plan
         assert plan is not None
-        begins_anew = not parts and (plan.splits or plan.script is not None)
-        _open(rows, step, start_of(step.object_type) if begins_anew else StepState.BLOCK_EXECUTION_CONTINUE)
+        starts_over = not parts and (plan.splits or plan.script is not None)
+        _open(rows, step, start_of(step.object_type) if starts_over else StepState.BLOCK_EXECUTION_CONTINUE)
         return
     facet = rows.facet_of(step)
     blocks = [part for part in parts if ObjectType.is_block(part.object_type)]

@@ -102,7 +102,7 @@ def bind_mixin(plan: MixinPlan, around: Mapping[str, Value], lookup: StepLookup)
 def with_defaults(
     given: dict[str, Value], parameter_defaults: ParameterDefaults, lookup: StepLookup | None
 ) -> dict[str, Value]:
-    """Return the given values and the fills for the rest, each evaluated in the callee's own scope."""
+    """Return the given values and the defaults for the rest, each evaluated in the callee's own scope."""
     bound = LinkedParams(given, lookup) if lookup is not None else given
     for name, default in parameter_defaults:
         if name not in bound:

@@ -51,7 +51,7 @@ def plan_configured(mixins: Iterable[Node], where: str, *, reads_steps: bool) ->
 
 
 def plan_mixins(mixins: Iterable[Node], where: str, find: FindFacet, *, reads_steps: bool) -> tuple[MixinPlan, ...]:
-    """Return plans for the mixins of a signature that have an alias. Their fills follow when everything is planned."""
+    """Return plans for the mixins of a signature that have an alias. Their defaults follow when all plans are there."""
     plans: list[MixinPlan] = []
     for node in mixins:
         if node.get("alias"):

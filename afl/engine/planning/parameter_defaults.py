@@ -15,7 +15,7 @@ from afl.engine.expressions.expression import compile_default
 from afl.engine.model.plan import Default, FacetPlan, ParameterDefault
 from afl.engine.planning.references import CalleeReferences
 
-#: Parameters and their fills, in the order of evaluation.
+#: Parameters and their defaults, in the order of evaluation.
 ParameterDefaults = tuple[tuple[str, Default], ...]
 
 
@@ -69,7 +69,7 @@ def compile_defaults(slots: Iterable[Node], where: str, *, reads_steps: bool) ->
 
 
 def exact_defaults(parameter_defaults: Mapping[str, ParameterDefault], facet: FacetPlan) -> dict[str, ParameterDefault]:
-    """Return the fills of a facet's parameters; those of Doubles get the check that they need."""
+    """Return the defaults of a facet's parameters; those of Doubles get the check that they need."""
     looks = facet.param_looks
     return {
         name: ParameterDefault(exact(default.value, name, looks.get(name)), default.reads)
@@ -78,7 +78,7 @@ def exact_defaults(parameter_defaults: Mapping[str, ParameterDefault], facet: Fa
 
 
 def defaults_in_order(given: Collection[str], *sources: Mapping[str, ParameterDefault]) -> ParameterDefaults:
-    """Return the fills of the parameters that are not given: for each, the first source that has it.
+    """Return the defaults of the parameters that are not given: for each, the first source that has it.
 
     They are ordered so that each comes after those that it reads. Parameters that read each other in a circle are left
     to the run, where they count as missing.

@@ -1,4 +1,4 @@
-"""Binding: a new step evaluates its arguments, and the fills for those that the call left out."""
+"""Binding: a new step evaluates its arguments, and the defaults for those that the call left out."""
 
 from __future__ import annotations
 

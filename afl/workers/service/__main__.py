@@ -95,7 +95,7 @@ def _run(options: argparse.Namespace) -> int:
             _log.warning("it could not sign off: %s", error)
         else:
             if options.until_idle and not PROCESS_STOP.is_set():
-                _tell_unanswered(store)
+                _report_unanswered(store)
     if service.given_back:
         _say(f"{service.given_back} tasks took longer than the shutdown timeout and were given back")
         return FAILED
@@ -107,7 +107,7 @@ def _run(options: argparse.Namespace) -> int:
     return OK
 
 
-def _tell_unanswered(store: EngineStore) -> None:
+def _report_unanswered(store: EngineStore) -> None:
     """Report the events that wait for an answer although no work is left here."""
     found = unanswered_facets(all_waiting_steps(store))
     for waits in found[:_MOST_FACETS]:

@@ -160,9 +160,9 @@ class WaitingSteps:
             self._resume(row.id)
         else:
             _log.warning("step %s waits, but its task is gone: the task is made again", step.id)
-            self._store.save_task(self._asked_anew(row, step, task))
+            self._store.save_task(self._new_question(row, step, task))
 
-    def _asked_anew(self, row: WorkflowRow, step: StepDocument, task: TaskDefinition | None) -> TaskDefinition:
+    def _new_question(self, row: WorkflowRow, step: StepDocument, task: TaskDefinition | None) -> TaskDefinition:
         now_ms = self._clock.now_ms()
         if task is not None:
             return replace(task, state=TaskState.PENDING, owner="", lease_expires=0, error=None, updated=now_ms)

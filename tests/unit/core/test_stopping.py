@@ -124,7 +124,7 @@ def test_a_drain_that_takes_longer_than_it_may_is_given_up_and_says_what_it_wait
 
 def test_a_wait_that_lasts_is_told_of_once_and_so_is_its_end() -> None:
     reported: list[str] = []
-    waits = Waits(reported_after_s=0.05, tell=reported.append)
+    waits = Waits(reported_after_s=0.05, report=reported.append)
     with waits.on("the store x", lambda: ", locked"):
         eventually(lambda: bool(reported), 60)
         assert "the store x" in waits.now()[0]
@@ -137,7 +137,7 @@ def test_a_wait_that_lasts_is_told_of_once_and_so_is_its_end() -> None:
 
 def test_the_end_of_a_wait_that_was_in_vain_says_so() -> None:
     reported: list[str] = []
-    waits = Waits(reported_after_s=0.05, tell=reported.append)
+    waits = Waits(reported_after_s=0.05, report=reported.append)
 
     def wait_in_vain() -> None:
         with waits.on("the store x"):
@@ -152,7 +152,7 @@ def test_the_end_of_a_wait_that_was_in_vain_says_so() -> None:
 
 def test_a_quiet_wait_is_told_of_by_its_caller_alone() -> None:
     reported: list[str] = []
-    waits = Waits(reported_after_s=0.0, tell=reported.append)
+    waits = Waits(reported_after_s=0.0, report=reported.append)
     loud_one_is_told = threading.Event()
 
     def wait_beside_it() -> None:
@@ -171,7 +171,7 @@ def test_a_quiet_wait_is_told_of_by_its_caller_alone() -> None:
 
 def test_a_short_wait_is_no_news() -> None:
     reported: list[str] = []
-    waits = Waits(reported_after_s=600, tell=reported.append)
+    waits = Waits(reported_after_s=600, report=reported.append)
     with waits.on("outer"), waits.on("inner"):
         assert waits.now() == ["outer (for 0 s)"]
 

@@ -144,13 +144,13 @@ def test_a_new_generation_is_the_same_in_a_file(tmp_path: Path) -> None:
         run.rerun("first")
         run.play()
 
-    assert list(map(_told, file.engine.store.load_steps("run"))) == list(
-        map(_told, memory.engine.store.load_steps("run"))
+    assert list(map(_compared, file.engine.store.load_steps("run"))) == list(
+        map(_compared, memory.engine.store.load_steps("run"))
     )
     store.close()
 
 
-def _told(document: StepDocument) -> tuple[object, ...]:
+def _compared(document: StepDocument) -> tuple[object, ...]:
     return (document.id, document.state, document.params, document.returns, document.attempt, document.event_state)
 
 

@@ -11,7 +11,7 @@ from afl.stores.mongo.lock import Deadline
 from tests.contract.store_rows import change, step_document, workflow_row
 
 
-def _told() -> StopFlag:
+def _stopping() -> StopFlag:
     stop = StopFlag()
     stop.set()
     return stop
@@ -21,7 +21,7 @@ def test_a_process_that_is_to_end_waits_for_other_writers_no_longer_than_its_las
     Deadline("store", 600, StopFlag(), last_wait_s=0).pause("others write")
 
     with pytest.raises(StoreUnavailable, match="others write"):
-        Deadline("store", 600, _told(), last_wait_s=0).pause("others write")
+        Deadline("store", 600, _stopping(), last_wait_s=0).pause("others write")
     with pytest.raises(StoreUnavailable, match="others write"):
         Deadline("store", 0, StopFlag()).pause("others write")
 
@@ -54,4 +54,4 @@ def test_a_workflow_that_stays_in_parts_is_an_error_that_says_so() -> None:
 
 def test_a_process_that_is_to_end_does_not_wait_long_for_a_workflow_in_parts() -> None:
     with pytest.raises(StoreUnavailable, match="of workflow w"):
-        read_whole(_TornStore(1_000_000), "w", timeout_s=600, stop=_told())
+        read_whole(_TornStore(1_000_000), "w", timeout_s=600, stop=_stopping())

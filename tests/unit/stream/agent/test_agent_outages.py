@@ -24,7 +24,7 @@ class Clock:
         return self.now_s
 
 
-def told_of(caplog: pytest.LogCaptureFixture, words: str) -> list[str]:
+def warnings_with(caplog: pytest.LogCaptureFixture, words: str) -> list[str]:
     found = [record for record in caplog.records if record.levelno >= logging.WARNING]
     return [record.getMessage() for record in found if words in record.getMessage()]
 
@@ -61,9 +61,9 @@ def test_a_facet_topic_that_vanishes_ends_no_other_facet_and_is_taken_up_when_it
 
     assert agent.close() == 0
     assert seen[2:] == ["refund 3", "pay 4"]
-    (gone,) = told_of(caplog, "the agent continues with its other facets until the topic exists again")
+    (gone,) = warnings_with(caplog, "the agent continues with its other facets until the topic exists again")
     assert topic in gone
-    assert told_of(caplog, "exist again and are read") == [f"topics that exist again and are read: {topic}"]
+    assert warnings_with(caplog, "exist again and are read") == [f"topics that exist again and are read: {topic}"]
 
 
 def test_an_agent_whose_only_topic_vanishes_ends_and_says_which() -> None:
@@ -93,8 +93,8 @@ def test_an_agent_that_starts_while_a_broker_comes_back_waits_for_it(caplog: pyt
 
     assert agent.close() == 0
     assert len(deployment.answers()) == 1
-    (begins,) = told_of(caplog, "127.0.0.1:9092")
-    (ends,) = told_of(caplog, "the broker is back")
+    (begins,) = warnings_with(caplog, "127.0.0.1:9092")
+    (ends,) = warnings_with(caplog, "the broker is back")
     assert "up to 600 s" in begins
     assert ends
 

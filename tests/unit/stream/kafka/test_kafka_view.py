@@ -61,7 +61,7 @@ def test_an_answer_tells_the_bounds_and_what_no_fetch_has_told_of() -> None:
     view = broker.look()
 
     assert view.bounds == {WHERE: Watermarks(low=3, high=10)}
-    assert (view.unfetched, view.told_of) == (4, "4 of them in t[0]")
+    assert (view.unfetched, view.most_unfetched) == (4, "4 of them in t[0]")
     assert view.is_reported
     assert broker.look(paused=[WHERE]).unfetched == 0
 

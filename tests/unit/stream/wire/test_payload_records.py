@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from afl.core.declared_returns import DeclaredReturns
 from afl_stream.errors import TypeUnknown, ValueRefused
-from afl_stream.limits import MAX_TOLD_RETURNS
+from afl_stream.limits import MAX_DESCRIBED_RETURNS
 from afl_stream.wire.avro.afl_types import TypeScope
 from afl_stream.wire.codec import Codec, EventWriter, single_object_codec
 from afl_stream.wire.messages import Event
@@ -290,7 +290,7 @@ def test_a_schema_tells_of_returns_by_fields_without_bytes_and_other_returns_are
 
 
 def test_more_returns_than_a_record_may_have_fields_without_bytes_are_not_told(codec: Codec) -> None:
-    names = tuple(f"r{number}" for number in range(MAX_TOLD_RETURNS + 1))
+    names = tuple(f"r{number}" for number in range(MAX_DESCRIBED_RETURNS + 1))
     for returns, reported in ((names[1:], True), (names, False)):
         writer = codec.event_writer("shop.Ship", [], returns=DeclaredReturns(returns))
         value = writer.encode(an_event({}))
