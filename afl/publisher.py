@@ -73,7 +73,7 @@ class SourcePublisher:
     """Publisher to one database."""
 
     def __init__(self, config: AFLConfig | None = None) -> None:
-        """Without a config, `load_config` decides."""
+        """Take the config, or that of `load_config`."""
         config = config or load_config()
         # New sources may use namespaces that are published already.
         self._config = replace(config, resolver=replace(config.resolver, mongodb_resolve=True))
@@ -129,7 +129,7 @@ class SourcePublisher:
             return database.published()
 
     def remove(self, namespace: str, version: str = LATEST) -> bool:
-        """Remove a published namespace, and say whether it was published. Raises MongoDBUnavailable."""
+        """Remove a published namespace, and return whether it was published. Raises MongoDBUnavailable."""
         with MongoSources(self._config.mongodb) as database:
             return database.remove(namespace, version)
 

@@ -55,7 +55,7 @@ _COMMANDS: Final = {
     "cancel": ("afl_stream.commands.answers:cancel_command", "Cancel a run."),
     "retry": ("afl_stream.commands.running_again:retry_command", "Retry what has failed in a run."),
     "rerun": ("afl_stream.commands.running_again:rerun_command", "Run a step again, and what depends on it."),
-    "reset": ("afl_stream.commands.running_again:reset_command", "Run a run again from its start."),
+    "reset": ("afl_stream.commands.running_again:reset_command", "Start a run over."),
     "store": ("afl_stream.commands.store:store_group", "Check the store, and purge finished runs."),
     "config": ("afl_stream.commands.config:config_command", "Show the settings."),
 }

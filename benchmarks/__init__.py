@@ -1,1 +1,1 @@
-"""What the README claims about speed, in a form that anyone can run again."""
+"""Benchmarks behind the README's claims about speed, which anyone can repeat."""

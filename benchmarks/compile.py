@@ -1,4 +1,4 @@
-"""How fast AFL is compiled: `python -m benchmarks.compile [--sizes N ...] [--pairs K]`.
+"""The speed of compiling AFL: `python -m benchmarks.compile [--sizes N ...] [--pairs K]`.
 
 The text is that of benchmarks.afl_corpus, N lines of it. Measured in CPU time, the collector paused on both sides as
 the compiler does: from text to JSON text (parse, validate, emit, write), against Lark parsing the same text to its tree

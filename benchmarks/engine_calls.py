@@ -1,4 +1,4 @@
-"""What calls of the engine cost: `python -m benchmarks.engine_calls [--steps N] [--answers N] [--live N] [--rounds K]`.
+"""The cost of engine calls: `python -m benchmarks.engine_calls [--steps N] [--answers N] [--live N] [--rounds K]`.
 
 Five subjects, all on the memory store unless it is said otherwise:
 

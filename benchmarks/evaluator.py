@@ -1,4 +1,4 @@
-"""What the engine costs a step, against the floor: `python -m benchmarks.evaluator [--sizes N ...] [--pairs K]`.
+"""The engine's cost per step, against the floor: `python -m benchmarks.evaluator [--sizes N ...] [--pairs K]`.
 
 Three shapes of a workflow of N steps run on the memory store, with a commit per iteration: a chain (N iterations), a
 wide one (all read the first step), and a fan-in (the last step reads all others). Each step works out one argument and

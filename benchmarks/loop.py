@@ -1,4 +1,4 @@
-"""What the loop on Kafka costs, against its floor: `python -m benchmarks.loop [--pairs K] [--workflows W] [--steps S]`.
+"""Cost of the loop on Kafka, against its floor: `python -m benchmarks.loop [--pairs K] [--workflows W] [--steps S]`.
 
 Starts a broker of its own. One evaluator on SQLite with synchronous FULL and one agent with a trivial handler, each in
 a process of its own, take W workflows at once, compiled from AFL, through S event steps each; benchmarks.loop_floor

@@ -1,4 +1,4 @@
-"""What a script costs in its process: `python -m benchmarks.scripts [--runs N]`.
+"""The cost of a script in its process: `python -m benchmarks.scripts [--runs N]`.
 
 A process belongs to one text of one workflow. So three cases: both come again (a foreach), a workflow each, a text
 each. CPU time is that of the evaluator's process and of all that it started. The last line is one JSON object.

@@ -1,4 +1,4 @@
-"""What a save to SQLite costs a row: `python -m benchmarks.sqlite_store [--rows N] [--batch N] [--pairs K]`.
+"""The cost per row of a save to SQLite: `python -m benchmarks.sqlite_store [--rows N] [--batch N] [--pairs K]`.
 
 The rows are those that a run writes: the last documents of the steps of a workflow of `--rows` steps, its blocks and
 yields included. Saved is what the store gets from the engine, a batch of records each commit; raw is `executemany` of

@@ -1,4 +1,4 @@
-"""What a commit costs the process that makes it: `python -m benchmarks.store_commits [--mongodb URL] [--rows N]`.
+"""The cost of a commit to its process: `python -m benchmarks.store_commits [--mongodb URL] [--rows N]`.
 
 A workflow's steps are saved in batches of 1 and of 100, as an evaluator does between two events and in a fan-out. CPU
 time is this process's alone; what a database server needs is not in it, time on the clock is. Without `--mongodb`

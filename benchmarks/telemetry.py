@@ -1,4 +1,4 @@
-"""What telemetry costs: `python -m benchmarks.telemetry [--steps N] [--pairs K]`.
+"""The cost of telemetry: `python -m benchmarks.telemetry [--steps N] [--pairs K]`.
 
 A chain of N steps runs on the memory store by an evaluator that was given a telemetry, and by one that was given none,
 alternately in one process, in CPU time: with one that is off, with JSON lines to a file that keeps nothing, with only

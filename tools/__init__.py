@@ -1,1 +1,1 @@
-"""What people and tests run beside the packages; nothing of it is installed with them."""
+"""Tools for people and tests; they are not installed with the packages."""

@@ -1,4 +1,4 @@
-"""Which pinned version belongs to which file of `constraints/`: for running, for development, for benchmarks.
+"""The pinned versions in each file of `constraints/`: for running, for development, for benchmarks.
 
     python -m tools.constraints
 

@@ -26,7 +26,7 @@ def check_schema_version(found: object, supported: str = SCHEMA_VERSION) -> None
         return
     theirs = major_of(found) if isinstance(found, str) and found.partition(".")[2] else None
     if theirs is None:
-        raise ProgramError(f"schemaVersion {found!r:.40} is no version, expected major.minor")
+        raise ProgramError(f"schemaVersion {found!r:.40} is not a version, expected major.minor")
     reading = reading_of((theirs,), (int(supported.partition(".")[0]),))
     if reading is not Reading.READ:
         raise ProgramVersionError(str(found), supported, is_newer=reading is Reading.NEWER)

@@ -49,7 +49,7 @@ class BuiltinType(NamedTuple):
     json_schema: Mapping[str, str]
 
 
-#: Every type that is built in. Whoever needs to know which there are, or what one is, takes it from here.
+#: The built-in types. All other modules take them from here.
 BUILTIN_TYPES: Final[Mapping[str, BuiltinType]] = {
     row.name: row
     for row in (

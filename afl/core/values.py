@@ -126,7 +126,7 @@ def describe_value(value: object) -> str:
 def _instead(kind: type) -> str:
     """Return what would be a value in the place of one of this class, where we know."""
     for module, names, text in _INSTEAD:
-        # A module that nobody has loaded has no instances, and costs the start of no command.
+        # A module that is not loaded has no instances, and costs the start of no command.
         loaded = sys.modules.get(module)
         if loaded is not None and issubclass(kind, tuple(getattr(loaded, name) for name in names)):
             return f"; {text}"

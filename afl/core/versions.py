@@ -36,7 +36,7 @@ def reading_of(found: tuple[int, ...], supported: tuple[int, ...]) -> Reading:
 
 
 def major_of(version: str) -> int | None:
-    """Return a version's first number, or None for what is no version."""
+    """Return a version's first number, or None for a text that is not a version."""
     major = version.partition(".")[0]
     # int() takes more than digits, and digits without end.
     return int(major) if major.isascii() and major.isdigit() and len(major) <= 9 else None

@@ -1,4 +1,4 @@
-"""What is written about a program besides its compiled form."""
+"""Output about a program besides its compiled form."""
 
 #: Modules that other packages import; the others are private to this one.
 PUBLIC_MODULES = (

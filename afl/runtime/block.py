@@ -1,4 +1,4 @@
-"""How far a block is: which of its statements have steps, and what those steps wait for."""
+"""The progress of a block: which of its statements have steps, and what those steps wait for."""
 
 from afl.evaluation.block import (
     BlockAnalysis,

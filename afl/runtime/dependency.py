@@ -1,4 +1,4 @@
-"""Which statements of a block wait for which: read off the references in everything that belongs to a statement."""
+"""Dependencies between the statements of a block, from the references in each statement."""
 
 from afl.evaluation.dependency import (
     DependencyGraph,

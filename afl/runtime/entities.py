@@ -1,4 +1,4 @@
-"""What stores keep besides steps and events: flows, workflows, runners, tasks, servers, logs, locks, registrations."""
+"""Stored entities besides steps and events: flows, workflows, runners, tasks, servers, logs, locks, registrations."""
 
 from afl.engine.model.entities import (
     BlockDefinition,

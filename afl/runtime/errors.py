@@ -1,4 +1,4 @@
-"""What can go wrong in the engine: each error says which thing, what was found, and what would be right."""
+"""Errors of the engine: each names the thing, what was found, and what would be right."""
 
 from afl.engine.errors import (
     NO_FORM,

@@ -1,4 +1,4 @@
-"""Where handlers keep files: one small interface, found by a path or URL, whatever keeps them."""
+"""Storage for the files of handlers: one small interface to each kind, found by a path or URL."""
 
 from afl.workers.storage import (
     LocalStorage,

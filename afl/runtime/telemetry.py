@@ -1,4 +1,4 @@
-"""What runs do, as structured events: handed to a sink, or kept in memory for people who look into it."""
+"""Telemetry of runs as structured events: handed to a sink, or kept in memory to be inspected."""
 
 from afl.telemetry.telemetry import (
     EVENT_TYPES,

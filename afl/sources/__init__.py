@@ -1,4 +1,4 @@
-"""Where AFL sources come from, and how several become one."""
+"""Origins of AFL sources, and the joining of several into one."""
 
 #: Modules that other packages import; the others are private to this one.
 PUBLIC_MODULES = (

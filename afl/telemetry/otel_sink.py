@@ -67,7 +67,7 @@ class OpenTelemetrySink(TelemetrySink):
         *,
         timeout_ms: int = CLOSE_TIMEOUT_MS,
     ) -> None:
-        """Without providers the process's own are used, as its setup (or `opentelemetry-instrument`) left them.
+        """Use these providers, or the process's own, as its setup (or `opentelemetry-instrument`) left them.
 
         `close` makes them send their data, for at most `timeout_ms`; it does not shut them down.
         """

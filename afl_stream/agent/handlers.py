@@ -1,4 +1,4 @@
-"""Which facets an agent's handlers are for."""
+"""The facets of an agent's handlers."""
 
 from __future__ import annotations
 

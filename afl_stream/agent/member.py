@@ -229,7 +229,7 @@ class GroupMember:
             self._start()
 
     def _decode(self, partition: PartitionWork) -> None:
-        """Decode what may be taken in hand: within the window, and nothing behind a record that must wait."""
+        """Decode the records that may be handled now: within the window, and nothing behind a record that must wait."""
         queue = partition.undecoded
         if not queue.records or queue.is_held_up:
             return

@@ -74,7 +74,7 @@ class AssignedPartitions:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether records were read that could not be opened, and will be before long."""
+        """Return whether records were read that could not be opened, and will be before long."""
         return any(
             partition.undecoded.records and not partition.undecoded.paused_reason
             for partition in self._partitions.values()
@@ -112,16 +112,16 @@ class AssignedPartitions:
 
     @property
     def has_read_all(self) -> bool:
-        """Whether the broker says that nothing waits to be read."""
+        """Return whether the broker says that nothing waits to be read."""
         return self._reader.has_read_all
 
     def backoff_s(self) -> float | None:
-        """How long to leave the broker alone, or None when it answers."""
+        """Return how long to leave the broker alone, or None when it answers."""
         return self._reader.backoff_s()
 
     def pause_full(self, room: int) -> None:
-        """Pause what has no room: all without room for records, else the partitions whose own queue does not move, and
-        those that are about to be left.
+        """Pause partitions without room: all of them without room for records, else those whose own queue does not
+        move, and those that are about to be left.
         """
         self._reader.hold({
             topic_partition
@@ -196,7 +196,7 @@ class AssignedPartitions:
         self.commit([partition for partition in self._partitions.values() if partition.dirty], wait=True)
 
     def commit(self, partitions: Iterable[PartitionWork], *, wait: bool = False, clean: bool = False) -> bool:
-        """Commit these partitions. False: it was not possible now, or some of them are lost."""
+        """Commit these partitions, and return whether all were: some may be lost, or it was not possible now."""
         offsets: dict[TopicPartition, CommittedOffset] = {}
         for partition in partitions:
             checkpoint = partition.progress.checkpoint(clean=clean)

@@ -1,4 +1,4 @@
-"""What the members of one agent share: settings, counters, slots, the producer, and the shutdown."""
+"""Resources that the members of one agent share: settings, counters, slots, the producer, and the shutdown."""
 
 from __future__ import annotations
 
@@ -196,5 +196,5 @@ class AgentResources:
     ended_runs: EndedRuns
     probe: Probe = no_probe
     clock_s: MonotonicClock = monotonic_s
-    #: Hears that a topic that is read is not there; says whether that is no error.
+    #: Called when a topic that is read does not exist; returns whether the agent continues without it.
     does_without: Callable[[str], bool] = lambda _topic: False

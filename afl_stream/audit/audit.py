@@ -1,4 +1,4 @@
-"""The audit: it follows every facet's events and all answers, and writes a line of JSON for each record."""
+"""The audit: a line of JSON for each record, of every facet's events and all answers."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ log = logging.getLogger(__name__)
 
 
 class Audit:
-    """Writes a line for each record, in the order of each partition.
+    """A writer of one line for each record, in the order of each partition.
 
     A batch, in this order:
       1. it is read                        (audit.polled)
@@ -119,17 +119,17 @@ class Audit:
 
     @property
     def is_stopping(self) -> bool:
-        """Whether `stop` was called."""
+        """Return whether `stop` was called."""
         return self._is_stopping
 
     @property
     def has_read_all(self) -> bool:
-        """Whether the broker says that nothing waits to be read. For the thread that calls `turn`."""
+        """Return whether the broker says that nothing waits to be read. For the thread that calls `turn`."""
         return self._reader is not None and self._reader.has_read_all
 
     @property
     def has_partitions(self) -> bool:
-        """Whether there are any: of the group's, or all outside a group. For the thread that calls `turn`."""
+        """Return whether partitions are assigned: the group's, or all without one. For the thread that calls `turn`."""
         return self._reader is not None and bool(self._reader.consumer.assignment())
 
     @property
@@ -140,11 +140,11 @@ class Audit:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """Which partitions are not followed, and why. Any thread may ask."""
+        """The reasons why partitions are not followed. Any thread may ask."""
         return tuple(why for queue in self._queues.copy().values() if (why := queue.problem) is not None)
 
     def health(self) -> Health:
-        """Whether the audit gets on. Any thread may ask."""
+        """Return the health of the audit. Any thread may ask."""
         problem = self._last_problem if self._reader is None else self._reader.problem
         reasons = (*self.problems, *(() if problem is None else (problem,)))
         return Health(ready=not reasons, reasons=reasons)
@@ -281,7 +281,7 @@ class Audit:
         return []
 
     def _continue_without(self, consumer: Consumer, error: UnknownTopic) -> None:
-        """In a group: drop a facet's topic until it exists again. Raises UnknownTopic for a topic that is needed."""
+        """Drop a facet's topic, in a group, until it exists again. Raises UnknownTopic for a topic that is needed."""
         topic = error.topic
         if topic in self._required:
             raise error
@@ -299,7 +299,7 @@ class Audit:
             self._written.pop(partition, None)
 
     def _follow_topics(self) -> frozenset[TopicPartition]:
-        """Without a group: read new partitions; drop and return those of topics that are gone or recreated."""
+        """Read new partitions, without a group; drop and return those of topics that are gone or recreated."""
         if self._own is None:
             return frozenset()
         ended = self._own.look_when_due()
@@ -342,7 +342,7 @@ class Audit:
                 self._written[partition] = LastWritten(last.offset, max(before.time_ms, last.time_ms))
 
     def _lost(self, reader: GroupReader, error: OffsetOutOfRange, reached: dict[TopicPartition, LastWritten]) -> bytes:
-        """Go on where the log begins, and say in a line what is missing."""
+        """Continue where the log begins, and return a line about the gap."""
         partition, low = error.partition, reader.skip_lost(error)
         reached[partition] = LastWritten(low - 1, -1)
         return encode_line(lost_line(partition, error.offset, low))

@@ -1,4 +1,4 @@
-"""How a service ends: drained after a signal, or when it is idle because it has read everything."""
+"""The end of a service: drained after a signal, or when it is idle because it has read everything."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a Kafka broker reports besides records: the ends of logs, and whether fetches get replies."""
+"""Reports of a Kafka broker besides records: the ends of logs, and whether fetches get replies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading the topics of a deployment with one consumer: what agents and audits do alike."""
+"""The reading of a deployment's topics with one consumer, for agents and audits."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ FIRST_BACKOFF_S: Final = 0.05
 
 
 class LostRecords(StrEnum):
-    """What a reader does when the log no longer holds the records at its position."""
+    """The reaction of a reader when the log no longer holds the records at its position."""
 
     STOP = "stop"
     EARLIEST = "earliest"
 
 
 class GroupReader:
-    """Reads and commits for one member of a group, or for a reader outside any group.
+    """The consumer of one member of a group, or of a reader outside any group, with its commits.
 
     A broker that is away is waited for: reads bring nothing until it is back, `backoff_s` says how long to leave it
     alone, and an outage that lasts too long is raised. Partitions that are `hold`-en back are paused. Belongs to the
@@ -54,7 +54,7 @@ class GroupReader:
         longest_backoff_s: float,
         clock_s: MonotonicClock = monotonic_s,
     ) -> None:
-        """`who` reads, in words."""
+        """Read for `who`, a name for messages."""
         self.consumer = consumer
         self._who = who
         self._lost_records = lost_records
@@ -88,15 +88,15 @@ class GroupReader:
 
     @property
     def is_away(self) -> bool:
-        """Whether the last attempt failed for want of a broker."""
+        """Return whether the last attempt found no broker."""
         return self._is_away
 
     def backoff_s(self) -> float | None:
-        """How long to leave the broker alone, longer each time; None when it answers."""
+        """Return how long to leave the broker alone, longer each time; None when it answers."""
         return self._failures.next_wait_s() if self._is_away else None
 
     def skip_lost(self, error: OffsetOutOfRange) -> int:
-        """Go on where the log begins, and return that offset. Raises the error where lost records are to stop it."""
+        """Continue where the log begins, and return that offset. Raises the error where lost records are to stop it."""
         if self._lost_records is LostRecords.STOP:
             raise error
         low = error.bounds.low
@@ -120,15 +120,15 @@ class GroupReader:
         self._paused = wanted
 
     def forget(self, partitions: Collection[TopicPartition]) -> None:
-        """Note that these are not assigned any more, or anew: nothing of them is paused."""
+        """Note that these were revoked or newly assigned: none of them is paused."""
         self._paused = self._paused.difference(partitions)
 
     # Committing and leaving
 
     def commit(self, offsets: Mapping[TopicPartition, CommittedOffset], *, wait: bool) -> bool:
-        """Commit, and say whether that could be done. Whoever reads next does again what could not be committed.
+        """Commit, and return whether that was possible. The next reader repeats what was not committed.
 
-        Fenced too is no loss by itself: a commit that a rebalance overtakes is refused although the member keeps the
+        Fenced, too, does not mean a loss: a commit that a rebalance overtakes is refused although the member keeps the
         partition. A real loss is told by `on_lost`. Raises REFUSALS, which no later commit mends.
         """
         try:
@@ -153,10 +153,10 @@ class GroupReader:
 
     @property
     def problem(self) -> str | None:
-        """What is wrong with the broker, in words. Any thread may ask."""
+        """The problem with the broker, in words. Any thread may ask."""
         return self._watchdog.problem
 
     @property
     def has_read_all(self) -> bool:
-        """Whether the broker says that nothing waits to be read."""
+        """Return whether the broker says that nothing waits to be read."""
         return self._watchdog.has_read_all(self.consumer)

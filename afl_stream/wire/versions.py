@@ -37,7 +37,7 @@ def check_version(component: str, found: str, supported: Mapping[str, str] = SUP
         return
     theirs = major_of(found)
     if theirs is None:
-        raise Unreadable(Reason.WRONG_TYPE, f"{component} {found[:40]!r} is no version")
+        raise Unreadable(Reason.WRONG_TYPE, f"{component} {found[:40]!r} is not a version")
     ours = int(supported[component].partition(".")[0])
     reading = reading_of((theirs,), (ours,))
     if reading is Reading.NEWER:

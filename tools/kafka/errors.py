@@ -1,4 +1,4 @@
-"""Why a broker could not be started, found or stopped."""
+"""Errors of starting, finding and stopping a broker."""
 
 from pathlib import Path
 

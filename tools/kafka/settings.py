@@ -1,4 +1,4 @@
-"""How a broker of ours is set up: the facts, and the server.properties that say them."""
+"""The settings of a broker of ours: the facts, and the server.properties that say them."""
 
 import base64
 import json

@@ -1,4 +1,4 @@
-"""What a handler may know about its event, and the one thing that it may do besides answering."""
+"""The context of a handler: facts about its event, and its one action besides answering."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be registered about a handler: a function, or a function of a module that is loaded by its name."""
+"""Registrations of handlers: a function, or a function of a module that is loaded by its name."""
 
 from __future__ import annotations
 

@@ -82,6 +82,6 @@ def _read(value: Mapping[str, object], path: str, where: str) -> dict[str, Any]:
 
 
 def discard(value: object) -> None:
-    """Close a coroutine that nobody will await, so that Python does not warn about it later."""
+    """Close a coroutine that will not be awaited, so that Python does not warn about it later."""
     if type(value) is CoroutineType:
         value.close()

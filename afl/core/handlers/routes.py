@@ -1,4 +1,4 @@
-"""Which handler a facet finds: routes by name, of agents and of pollers."""
+"""Routes from facets to handlers, by name, of agents and of pollers."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ _BEARER: Final = lazy_pattern(r"(?<!\w)(bearer\s{1,8})(?=[^\s\d]{0,200}\d)[\w.~+
 _PRIVATE_KEY: Final = lazy_pattern(
     r"(-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----).*?(-----END [A-Z ]{0,40}PRIVATE KEY-----|\Z)", re.DOTALL
 )
-#: What stands behind a name and is no secret: types and references of AFL, places for a value (`<String>`), and
+#: Texts behind a name that are not secrets: types and references of AFL, places for a value (`<String>`), and
 #: what our errors say of a setting, which mask its value themselves: `answers.token_secret: found '********'`.
 _NO_VALUE: Final = lazy_pattern(
     r"\[*(?:String|Int|Long|Double|Boolean|Json)\b|\$\.[a-z_]\w*|<[\w.\[\]]{1,64}>|\*{4,}|(?i:true|false|none|null)\b"

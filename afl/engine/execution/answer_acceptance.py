@@ -17,13 +17,13 @@ _HAVE_EVENTS = frozenset(kind for kind, slots in KIND_SLOTS.items() if "event_st
 
 
 def is_superseded(step: StepRecord, event_id: str) -> bool:
-    """Say whether the event of an answer is out of date: the step has sent another event since, or is about to."""
+    """Return whether the event of an answer is out of date: the step has sent another event since, or is about to."""
     is_asking_again = step.attempt > 0 and not step.event_state
     return is_asking_again or event_id != event_id_of(step.id, step.attempt)
 
 
 def takes_answer(execution: Execution, step: StepRecord) -> bool:
-    """Whether an answer changes the step. ValueError when it comes before the step's event, which may be held back."""
+    """Return whether an answer changes the step. Raises ValueError before the step's event, which may be held."""
     if step.is_waiting:
         # In a workflow that was ended meanwhile an answer is late, like one to a step that has gone on.
         return not execution.is_ended

@@ -101,7 +101,7 @@ def release_held_event(execution: Execution) -> None:
     if execution.held_events:
         execution.wake(execution.held_events.popleft())
     elif execution.waiting_foreachs:
-        # All of them: the first may have no event to send, and then nobody would wake the next.
+        # All of them: the first may have no event to send, and then the next would not be woken.
         for foreach in execution.waiting_foreachs.values():
             execution.wake(foreach)
         execution.waiting_foreachs.clear()

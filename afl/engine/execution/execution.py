@@ -123,9 +123,9 @@ class Execution:
         self.iterations = row.iterations
         self.created_at_ms, self.ended_at_ms = row.created_at_ms, row.ended_at_ms
         self.cancelled = row.status == CANCELLED
-        #: The root has completed or failed, or somebody has cancelled the run.
+        #: The root has completed or failed, or the run was cancelled.
         self.is_ended = row.status in ENDED_STATUSES
-        #: Subscribers have been told that the workflow has ended.
+        #: The end of the workflow was reported to its subscribers.
         self.end_was_reported = self.is_ended
         self.root = root
         root.facet = plan.facet
@@ -149,8 +149,8 @@ class Execution:
         self.held_events: deque[StepRecord] = deque()
         #: Large foreachs that make no more elements before the events of those that are there are sent.
         self.waiting_foreachs: dict[str, StepRecord] = {}
-        #: Steps whose scripts are to run or running, by id, and those among them that nobody has been told of yet.
-        #: Whoever drives this execution runs them (execution/scripts.py), where `runs_scripts` says that it does.
+        #: Steps whose scripts are to run or running, by id, and those among them that are not announced yet.
+        #: The driver of this execution runs them (execution/scripts.py), where `runs_scripts` says that it does.
         self.runs_scripts = environment.runs_scripts
         self.scripts: dict[str, StepRecord] = {}
         self.new_scripts: list[StepRecord] = []
@@ -210,7 +210,7 @@ class Execution:
         return self.steps[place if self.later is None else self.later.id_at(place)]
 
     def is_superseded(self, step_id: str) -> bool:
-        """Whether the step has asked for something, and is run again since under another id."""
+        """Return whether the step has sent an event, and was run again since under another id."""
         return self.later is not None and step_id not in self.steps and self.later.has_asked(step_id)
 
     def step_as_value(self, step_id: object) -> StepRecord | None:
@@ -367,7 +367,7 @@ class Execution:
 
     @property
     def effects(self) -> Batch:
-        """Outbox records, tasks and log entries that the steps of this unit of work have made."""
+        """The outbox records, tasks and log entries that the steps of this unit of work have made."""
         if self._effects is None:
             self._effects, self.has_effects = Batch(values_checked=True), True
         return self._effects

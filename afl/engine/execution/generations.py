@@ -97,7 +97,7 @@ class LaterBlockIds(BlockIds):
 
 
 class LaterGeneration:
-    """What an execution of which something was run again adds to the ids of its new steps, and knows of older ones."""
+    """Ids of new steps, and places of older ones, in an execution of which something was run again."""
 
     __slots__ = ("_attempts", "_ids", "_mark")
 
@@ -125,16 +125,16 @@ class LaterGeneration:
         return self._ids[place]
 
     def has_asked(self, step_id: str) -> bool:
-        """Whether a step at the place of this id has sent an event in a generation before."""
+        """Return whether a step at the place of this id has sent an event in a generation before."""
         return id_of_place(step_id) in self._attempts
 
     def place(self, workflow_id: str, root_id: str, owner_id: str, block_id: str, statements: int) -> LaterBlockIds:
-        """Where the statements of a block stand."""
+        """Return the places of the statements of a block."""
         return LaterBlockIds(workflow_id, root_id, owner_id, block_id, statements, mark=self._mark)
 
     def begin_made(self, execution: Execution) -> None:
-        """Move steps that were made, and wait for the next iteration, on from Created: what is stored in that state
-        does not count here.
+        """Move steps that were made, and wait for the next iteration, on from Created: rows in that state do not
+        count here.
         """
         for step in reversed(execution.made):
             if step.state != StepState.CREATED:

@@ -1,4 +1,4 @@
-"""How much an iteration may still move. By what was done alone: who does it again comes to the same place."""
+"""The limit of one iteration. It depends on the work alone, so a repeated iteration ends at the same place."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from afl.engine.values.sizes import counting
 
 
 class IterationRoom:
-    """What an iteration has left: units of work, and how far it may count bytes and entries (run_bounds.py).
+    """The remaining room of an iteration: units of work, and how far it may count bytes and entries (run_bounds.py).
 
     The rest runs in the next one.
     """
@@ -21,14 +21,14 @@ class IterationRoom:
     def renew(self) -> None:
         """Give a new iteration all its room."""
         bounds = self._bounds
-        #: Units of work that are left. Whoever does the work takes them off.
+        #: Units of work that are left. The code that does the work subtracts them.
         self.units = bounds.iteration_units
         #: Up to where bytes that steps are given are counted, and entries that operators read.
         self._bytes_until = bounds.state_bytes + bounds.iteration_bytes
         self._entries_until = counting.entries_read + bounds.iteration_entries
 
     def is_left(self) -> bool:
-        """Whether the iteration may move more."""
+        """Return whether the iteration has room for more work."""
         return (
             self.units > 0
             and self._bounds.state_bytes <= self._bytes_until

@@ -1,4 +1,4 @@
-"""What steps are made of: each kind of step, made by the block or step that it is inside of."""
+"""The making of steps: each kind of step, made by the block or step that it is inside of."""
 
 from __future__ import annotations
 

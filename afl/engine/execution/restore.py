@@ -50,7 +50,7 @@ def restore(
     execution = Execution(plan, row, _root_of(row, documents), environment, count=count, later=later)
     statements: dict[int, dict[str, StatementPlan]] = {}
     for document in documents:
-        # Somebody may have saved a step of their own under this workflow: the engine runs what it has made.
+        # A caller may have saved a step of its own under this workflow: the engine runs only the steps that it made.
         if document.id.startswith(workflow_id):
             _add(execution, document, statements)
     for step in execution.steps.values():

@@ -1,4 +1,4 @@
-"""Who waits for whom inside a workflow: waits are registered, and what has ended is told to those who wait for it.
+"""Waits inside a workflow: steps register them, and an ending is announced to the steps that wait for it.
 
 `can_continue` is the rule. It looks at counts that frames and steps keep: for how many steps a statement still waits,
 how many statements are not made, how many run. Where every step passes, the rule is inlined, and such a place names it;
@@ -27,7 +27,7 @@ class InnerFailure(Exception):
 
 
 def can_continue(step: StepRecord) -> bool:
-    """Whether a step that waits for others has something to do: then, and only then, it is in the queue.
+    """Return whether a step that waits for others has something to do: then, and only then, it is in the queue.
 
     * A step waits until its mixins, its blocks or its catch have ended, a foreach or a `when` until its parts have.
     * Before that, a foreach or a `when` waits until what its source or its conditions read is complete; when one of

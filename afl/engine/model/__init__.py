@@ -1,4 +1,4 @@
-"""What the engine works on: plans, records, rows, batches, and the port of the store."""
+"""The model of the engine: plans, records, rows, batches, and the port of the store."""
 
 #: Modules that other packages import; the others are private to this one.
 PUBLIC_MODULES = (

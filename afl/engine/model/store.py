@@ -1,4 +1,4 @@
-"""What a store keeps and what one commit writes: the engine's face of every store.
+"""The port of a store: the rows that it keeps, and the writes of one commit.
 
 `Store` is what the engine and the control loop use: rows and batches. `PersistenceAPI` (persistence.py) is the face for
 users. tests/contract/store_contract.py is the contract that all stores keep.

@@ -1,4 +1,4 @@
-"""What operators do to runs: cancel, retry, run again and reset."""
+"""Operations on runs: cancel, retry, run again and reset."""
 
 #: Modules that other packages import; the others are private to this one.
 PUBLIC_MODULES = (

@@ -1,4 +1,4 @@
-"""Which changer drives which kind of public step."""
+"""The changers, one for each kind of public step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a step does in each state: a table of functions, by state.
+"""The actions of a step in each state: a table of functions, by state.
 
 `work(execution, step)` returns whether the step continues to its next state now. With False it stays in its state: its
 event waits for an answer, or a step inside has not ended, and that end wakes the step. An exception makes the step
