@@ -30,7 +30,7 @@ class Compiled:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedInput:
-    """What is known of sources: the tree of those that could be parsed, and all findings. `sources` and `registry` have
+    """The analysis of sources: the tree of those that could be parsed, and all findings. `sources` and `registry` have
     the libraries that were found on the way, too.
     """
 

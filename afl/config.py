@@ -144,7 +144,7 @@ class ResolverConfig:
 
     @property
     def is_wanted(self) -> bool:
-        """Whether there is any place to look."""
+        """Return whether there is any place to look."""
         return bool(self.source_paths) or self.auto_resolve or self.mongodb_resolve
 
     def to_dict(self) -> dict[str, Any]:

@@ -331,7 +331,7 @@ class LocalDeployment:
 
     @property
     def is_stopping(self) -> bool:
-        """Whether `stop` was called."""
+        """Return whether `stop` was called."""
         return self._stop.is_set()
 
     @property

@@ -21,7 +21,7 @@ RUNTIME_VERSION: Final = VERSION
 
 
 class Reading(Enum):
-    """Whether an artifact of some version is read, or why it is not."""
+    """The decision about an artifact's version: the artifact is read, or the reason why not."""
 
     READ = "read"
     NEWER = "newer"

@@ -36,7 +36,7 @@ class ScriptProblem:
 
     @property
     def refuses(self) -> bool:
-        """Whether a script with this problem is refused before it runs."""
+        """Return whether a script with this problem is refused before it runs."""
         return self.kind is not ProblemKind.BUILTIN
 
     @property

@@ -25,7 +25,7 @@ class ValueType(NamedTuple):
 
     @property
     def is_object(self) -> bool:
-        """Whether it is a schema's value or a reference to a step: operators other than equality refuse those."""
+        """Return whether it is a schema's value or a reference to a step: only equality takes those."""
         return bool(self.schema) or self.name == "step"
 
     def __str__(self) -> str:

@@ -35,7 +35,7 @@ class Calls(Protocol):
 
     @property
     def in_callers_thread(self) -> bool:
-        """Whether handlers run in the caller's thread, where Ctrl-C may be raised too."""
+        """Return whether handlers run in the caller's thread, where Ctrl-C may be raised too."""
 
     def call(self, handler: Handler, payload: dict[str, Any], context: TaskContext, timeout_s: float | None) -> Any: ...
     def close(self) -> None: ...

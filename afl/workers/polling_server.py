@@ -89,7 +89,7 @@ class PollingServer:
 
     @property
     def is_running(self) -> bool:
-        """Whether `start` is running."""
+        """Return whether `start` is running."""
         return self._loop.is_running
 
     def start(self) -> None:

@@ -135,12 +135,12 @@ class TaskLoop:
 
     @property
     def is_running(self) -> bool:
-        """Whether `run` is at work."""
+        """Return whether `run` is at work."""
         return self._running
 
     @property
     def is_stopping(self) -> bool:
-        """Whether it accepts no new tasks and finishes its current ones."""
+        """Return whether it accepts no new tasks and finishes its current ones."""
         return self._stopping.is_set()
 
     def active_count(self) -> int:

@@ -366,12 +366,12 @@ class Agent:
 
     @property
     def has_read_all(self) -> bool:
-        """Whether the broker says that no record is left to read. For the thread that calls `turn`."""
+        """Return whether the broker says that no record is left to read. For the thread that calls `turn`."""
         return all(member.has_read_all for member in self._members)
 
     @property
     def has_work(self) -> bool:
-        """Whether a record that was read is unfinished, including one that waits for its next retry."""
+        """Return whether a record that was read is unfinished, including one that waits for its next retry."""
         return any(member.has_work for member in self._members)
 
     def health(self) -> AgentHealth:

@@ -69,7 +69,7 @@ class EndedRuns:
 
     @property
     def are_known(self) -> bool:
-        """Whether any ended run is known."""
+        """Return whether any ended run is known."""
         return bool(self._completed or self._failed or self._withdrawn)
 
     def has_ended(self, event: Event) -> bool:

@@ -80,7 +80,7 @@ class GroupMember:
 
     @property
     def has_left(self) -> bool:
-        """Whether it has left the group. It does not come back."""
+        """Return whether it has left the group. It does not come back."""
         return self._subscribed.has_left
 
     def join(self) -> None:
@@ -113,23 +113,23 @@ class GroupMember:
 
     @property
     def is_busy(self) -> bool:
-        """Whether a handler runs, an acknowledgement is awaited, or a record could start."""
+        """Return whether a handler runs, an acknowledgement is awaited, or a record could start."""
         now_s = self._resources.clock_s()
         return bool(self._in_flight or any(work.not_before_s <= now_s for work in tuple(self._ready)))
 
     @property
     def has_work(self) -> bool:
-        """Whether a record that was read is unfinished, including one that waits for its next retry."""
+        """Return whether a record that was read is unfinished, including one that waits for its next retry."""
         return bool(self._in_flight or self._ready)
 
     @property
     def has_read_all(self) -> bool:
-        """Whether the broker says that no record is left to read."""
+        """Return whether the broker says that no record is left to read."""
         return self._assigned.has_read_all
 
     @property
     def has_partitions(self) -> bool:
-        """Whether the group has assigned partitions to this member."""
+        """Return whether the group has assigned partitions to this member."""
         return any(True for _ in self._assigned)
 
     @property

@@ -66,7 +66,7 @@ class SubscriptionChange:
 
     @property
     def is_changing(self) -> bool:
-        """Whether a change is left to `follow`."""
+        """Return whether a change is left to `follow`."""
         return self._wanted is not self.subscription or self._subscribed != self.subscription.topics.keys()
 
     def is_leaving(self, topic: str) -> bool:

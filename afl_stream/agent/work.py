@@ -74,7 +74,7 @@ class Work:
 
     @property
     def expected_s(self) -> float:
-        """How long its handler takes, as far as is known; infinite when it is unknown."""
+        """Return how long its handler takes, as far as is known; infinite when it is unknown."""
         return float("inf") if self.route is None else self.route.run_time.mean_s
 
     def is_copy_of(self, other: Work) -> bool:

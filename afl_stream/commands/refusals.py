@@ -27,7 +27,7 @@ def refuse_unused_facets(facets: Sequence[str], registered: Sequence[str]) -> No
 
 
 class NotFound(AFLError):
-    """What a command is about does not exist."""
+    """An error for a command whose object does not exist."""
 
     def __init__(self, what: str, name: str, hint: str = "", near: Sequence[str] = ()) -> None:
         meant = f"; did you mean {' or '.join(near)}?" if near else ""

@@ -46,7 +46,7 @@ class TreeNode:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether its event is published and unanswered."""
+        """Return whether its event is published and unanswered."""
         return self.step.state == StepState.EVENT_TRANSMIT and not EventState.is_terminal(self.step.event_state)
 
     @property

@@ -108,7 +108,7 @@ class Terminal:
 
     @property
     def _fits_screen(self) -> bool:
-        """Whether lines have to fit a width: lines to a file or a pipe do not."""
+        """Return whether lines have to fit a width: lines to a file or a pipe do not."""
         return self._out.isatty() or "COLUMNS" in os.environ
 
     def values(self, title: str, values: Iterable[tuple[str, object]]) -> None:

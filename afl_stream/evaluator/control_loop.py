@@ -377,7 +377,7 @@ class ControlLoop:
 
     @property
     def unacknowledged(self) -> int:
-        """How many outbox records are sent and not acknowledged yet."""
+        """Return how many outbox records are sent and not acknowledged yet."""
         return self._publisher.in_flight
 
     def is_idle(self) -> bool:

@@ -257,7 +257,7 @@ class OutboxPublisher:
 
     @property
     def has_published(self) -> bool:
-        """Whether rows wait to be deleted."""
+        """Return whether rows wait to be deleted."""
         return bool(self._acknowledged)
 
     def holds(self, sequence: int) -> bool:

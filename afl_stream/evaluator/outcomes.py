@@ -59,7 +59,7 @@ class Case(NamedTuple):
 
     @property
     def is_answered(self) -> bool:
-        """Whether this very attempt already has its answer."""
+        """Return whether this very attempt already has its answer."""
         return (
             self.step is not None
             and self.step.event_state in (EventState.COMPLETED, EventState.ERROR)
@@ -78,7 +78,7 @@ class Case(NamedTuple):
 
     @property
     def is_sent(self) -> bool:
-        """Whether the step has sent the event of this attempt, or a later one."""
+        """Return whether the step has sent the event of this attempt, or a later one."""
         step = self.step
         # A step whose event could not be sent has an attempt, and no event.
         return step is not None and bool(step.event_state) and (self.attempt or 1) <= step.attempt

@@ -215,7 +215,7 @@ class EvaluatorService:
 
     @property
     def has_read_all(self) -> bool:
-        """Whether the broker says that no record is left to read. For the thread that calls `run`."""
+        """Return whether the broker says that no record is left to read. For the thread that calls `run`."""
         return self._watchdog.has_read_all(self.loop.consumer)
 
     def health(self) -> Health:

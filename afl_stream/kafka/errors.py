@@ -156,7 +156,7 @@ class Connection:
 
     @property
     def is_down(self) -> bool:
-        """Whether no broker was reachable at the last report."""
+        """Return whether no broker was reachable at the last report."""
         return self._is_down
 
     def is_back(self) -> None:

@@ -37,7 +37,7 @@ class StoreClaims:
 
     @property
     def is_contested(self) -> bool:
-        """Whether a claim that does not count came after the one that does, which must then be written once more."""
+        """Return whether an invalid claim came after the valid one, which must then be written once more."""
         return self._later is not None
 
     @property

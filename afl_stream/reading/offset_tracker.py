@@ -26,7 +26,7 @@ class Run(Protocol):
 
     @property
     def is_running(self) -> bool:
-        """Whether the handler runs now. Any thread may ask."""
+        """Return whether the handler runs now. Any thread may ask."""
 
 
 class PartitionProgress:
@@ -67,7 +67,7 @@ class PartitionProgress:
 
     @property
     def is_finished(self) -> bool:
-        """Whether all records that were taken are finished."""
+        """Return whether all records that were taken are finished."""
         return not self._taken
 
     def has_room_for(self, offset: int) -> bool:

@@ -53,12 +53,12 @@ class RecordQueue:
 
     @property
     def is_held_up(self) -> bool:
-        """Whether the first record has to wait longer."""
+        """Return whether the first record has to wait longer."""
         return self.paused_reason is not None or self.retry_at_s > self._clock_s()
 
     @property
     def problem(self) -> str | None:
-        """What an operator should know of, in words."""
+        """The problem that an operator should know of, in words."""
         return self.paused_reason or self.waits_for
 
     def decode_first(self, decode: Callable[[Record], T]) -> T | None:

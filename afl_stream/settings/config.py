@@ -107,7 +107,7 @@ class StreamConfig:
 
     @property
     def is_kafka(self) -> bool:
-        """Whether Kafka carries the records; otherwise the embedded transport does."""
+        """Return whether Kafka carries the records; otherwise the embedded transport does."""
         return self.transport == "kafka" or (self.transport == "auto" and self.kafka.bootstrap is not None)
 
     @property

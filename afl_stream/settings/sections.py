@@ -135,12 +135,12 @@ class StoreSettings:
 
     @property
     def retention_ms(self) -> int | None:
-        """How long finished runs are kept, in milliseconds; None: for ever."""
+        """Return how long finished runs are kept, in milliseconds; None: for ever."""
         return None if self.retention is None else duration_ms(self.retention)
 
     @property
     def tombstone_retention_ms(self) -> int | None:
-        """How long the tombstones of finished runs are kept, in milliseconds; None: for ever."""
+        """Return how long the tombstones of finished runs are kept, in milliseconds; None: for ever."""
         return None if self.tombstone_retention is None else duration_ms(self.tombstone_retention)
 
 
@@ -186,7 +186,7 @@ class DispatchSettings:
 
     @property
     def has_tasks(self) -> bool:
-        """Whether any event may be a task."""
+        """Return whether any event may be a task."""
         return self.default == "task" or bool(self.exceptions)
 
 

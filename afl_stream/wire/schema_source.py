@@ -34,7 +34,7 @@ class SchemaSource(Protocol):
 
     @property
     def losses(self) -> int:
-        """How often it was found that schemas were lost."""
+        """Return how often it was found that schemas were lost."""
 
     def lack(self, written_at_ms: int | None) -> str | None:
         """Return why a schema that existed when a record of that time was written may be gone; None when none is."""
@@ -48,7 +48,7 @@ class SchemaLog(Protocol):
 
     @property
     def losses(self) -> int:
-        """How often it was found that the topic lost records. Each time it is read again from its beginning."""
+        """Return how often it was found that the topic lost records. Each time it is read again from its beginning."""
 
     def append(self, key: bytes, value: bytes) -> None:
         """Append a record and return when it is acknowledged. Raises SchemaUnavailable."""
@@ -115,7 +115,7 @@ class SchemasTopicSource:
 
     @property
     def losses(self) -> int:
-        """How often it was found that the topic lost records, as far as it was read."""
+        """Return how often it was found that the topic lost records, as far as it was read."""
         return self._losses
 
     def lack(self, written_at_ms: int | None) -> str | None:

@@ -84,7 +84,7 @@ class FieldShape:
 
     @property
     def depth(self) -> int:
-        """How deep the field's own value is nested: the entries of a map are values of their own, each of depth 0."""
+        """The depth of the field's own value: the entries of a map are values of their own, each of depth 0."""
         return -1 if self.kind == "entries" else 0
 
 

@@ -53,7 +53,7 @@ class HandlerContext:
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether the answer is not waited for any more: the workflow was cancelled or reset, or the step runs again.
+        """Return whether the answer is needed no more: the workflow was cancelled or reset, or the step runs again.
 
         It is looked up when this is asked: twice a second at most by an agent, as far as the lifecycle topic tells, and
         once a second at most by a poller, in the store.
@@ -62,7 +62,7 @@ class HandlerContext:
 
     @property
     def is_stopping(self) -> bool:
-        """Whether the handler should come to an end: its agent or poller stops, its partition or its claim is gone,
+        """Return whether the handler should end: its agent or poller stops, its partition or its claim is gone,
         its workflow was cancelled in the store, or its time is up.
         """
         return self._is_stopping() or self._is_over()

@@ -58,7 +58,7 @@ Outcome: TypeAlias = Returned | Raised | TimedOut | NotRun
 
 
 class RunTimeEstimate:
-    """How long the runs of one handler take, by the latest of them. Unknown before the first."""
+    """The duration of one handler's runs, by the latest of them. Unknown before the first."""
 
     __slots__ = ("mean_s",)
 

@@ -17,7 +17,7 @@ DEFAULT_TIMEOUT_MS: Final = 30_000
 
 
 class Registered(Protocol):
-    """What makes a route of a registration, wherever it is kept."""
+    """A registration, wherever it is kept, with all that a route is made of."""
 
     @property
     def facet_name(self) -> str: ...
@@ -35,7 +35,7 @@ class Registered(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandlerRegistration:
-    """Which function of which module handles a facet. `timeout_ms` None: as long as it takes."""
+    """The function of a module that handles a facet. `timeout_ms` None: as long as it takes."""
 
     facet_name: str
     module_uri: str

@@ -15,7 +15,7 @@ log = logging.getLogger(__name__)
 
 
 class RetryRule(Protocol):
-    """When a handler that raised is called again: a RetryPolicy, or an object of the user's making."""
+    """The rule for calling a handler again that raised: a RetryPolicy, or an object of the user's making."""
 
     def wait_s(self, tries: int, error: BaseException) -> float | None:
         """Return the wait after this many failed tries, or None when there is no further try."""
@@ -32,7 +32,7 @@ class BadRetryPolicy(AFLError, ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPolicy:
-    """How often a handler that raised is tried again before its step fails.
+    """The number of tries of a handler that raises, before its step fails, and the waits between them.
 
     `max_attempts` counts the first try too. The wait before try n + 1 is `backoff_s * factor ** (n - 1)`, at most
     `max_backoff_s`. `retry_on`: which exceptions are worth another try. Tries are not attempts of the step: all of them

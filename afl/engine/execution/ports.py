@@ -56,7 +56,7 @@ class Trace(Protocol):
 
 
 class RunEnvironment(NamedTuple):
-    """What an execution is handed by what drives it."""
+    """The environment that its driver gives to an execution."""
 
     dispatch: Dispatch
     #: What the run may take. Of this run alone: it counts what the run has used.

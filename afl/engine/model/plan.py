@@ -22,7 +22,7 @@ Default = Callable[[Mapping[str, Value]], Value]
 
 
 class ParameterDefault(NamedTuple):
-    """What one parameter is filled with, and the parameters that this reads."""
+    """The default of one parameter, and the parameters that this reads."""
 
     value: Default
     reads: frozenset[str]

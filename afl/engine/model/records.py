@@ -23,14 +23,14 @@ _NOTHING: Mapping[str, Value] = {}
 
 
 class Admission(Protocol):
-    """What a frame knows of the limits of its run."""
+    """The limits of a run, as its frames see them."""
 
     def admit(self, params: Mapping[str, object], returns: Mapping[str, object], counted: int = 0) -> int:
         """Count what a step is given, and return its bytes; raises what RunBounds.admit raises."""
 
 
 class StepKind(StrEnum):
-    """What a record is the step of."""
+    """The kind of step of a record."""
 
     #: The workflow itself.
     ROOT = "root"
@@ -158,7 +158,7 @@ class StepRecord:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether it has sent an event and waits for the answer."""
+        """Return whether it has sent an event and waits for the answer."""
         return self.state == StepState.EVENT_TRANSMIT and bool(self.event_state)
 
     @property

@@ -129,7 +129,7 @@ class Batch:
 
     @property
     def has_changes_only(self) -> bool:
-        """Whether it changes workflows and their steps and nothing else, as an iteration without events does."""
+        """Return whether it changes workflows and their steps and nothing else, as an iteration without events does."""
         return not (
             self.outbox
             or self.tasks

@@ -28,7 +28,7 @@ class StateChangeResult:
 
 
 class StateHandler:
-    """What a public step does in one state.
+    """The action of a public step in one state.
 
     `process()` does it, and asks for the next state or not. In a state that has work, the engine does that work on the
     stored workflow, in a commit of its own.

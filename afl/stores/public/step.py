@@ -42,17 +42,17 @@ class StepTransition:
 
     @property
     def is_requesting_state_change(self) -> bool:
-        """Whether the step requests its next state."""
+        """Return whether the step requests its next state."""
         return self.request_transition
 
     @property
     def is_requesting_push(self) -> bool:
-        """Whether the step requests another run in its state."""
+        """Return whether the step requests another run in its state."""
         return self.push_me
 
     @property
     def has_error(self) -> bool:
-        """Whether an error is kept here."""
+        """Return whether an error is kept here."""
         return self.error is not None
 
     def request_state_change(self, request: bool = True) -> None:
@@ -145,32 +145,32 @@ class StepDefinition:
 
     @property
     def is_complete(self) -> bool:
-        """Whether it has completed."""
+        """Return whether it has completed."""
         return StepState.is_complete(self.state)
 
     @property
     def is_error(self) -> bool:
-        """Whether it has failed."""
+        """Return whether it has failed."""
         return StepState.is_error(self.state)
 
     @property
     def is_terminal(self) -> bool:
-        """Whether it is finished, successfully or not."""
+        """Return whether it is finished, successfully or not."""
         return StepState.is_terminal(self.state)
 
     @property
     def is_block(self) -> bool:
-        """Whether it runs the statements of a block."""
+        """Return whether it runs the statements of a block."""
         return ObjectType.is_block(self.object_type)
 
     @property
     def is_statement(self) -> bool:
-        """Whether it is a call or a yield."""
+        """Return whether it is a call or a yield."""
         return ObjectType.is_statement(self.object_type)
 
     @property
     def is_requesting_state_change(self) -> bool:
-        """Whether it requests its next state."""
+        """Return whether it requests its next state."""
         return self.transition.is_requesting_state_change
 
     def change_state(self, new_state: str) -> None:
