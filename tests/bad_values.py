@@ -1,4 +1,4 @@
-"""What is no AFL value, and what its refusal says of it. Every entry to the engine and every store is given each."""
+"""Values that are not AFL values, and the texts of their refusals, for every entry to the engine and every store."""
 
 from __future__ import annotations
 

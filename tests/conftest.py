@@ -1,4 +1,4 @@
-"""What holds for every test: its tier, the person's settings kept out, folders in memory, compiled modules kept."""
+"""Rules for every test: its tier, the person's settings kept out, folders in memory, compiled modules kept."""
 
 import gc
 import os

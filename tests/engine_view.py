@@ -1,4 +1,4 @@
-"""What a store holds of a run, under names that a person would use: `s1.sub`, `[3].ping`, `payment.catch.alert`."""
+"""The rows of a run in a store, under names that a person would use: `s1.sub`, `[3].ping`, `payment.catch.alert`."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""Which tier a test is in: decided here, by what the test needs.
+"""The tier of a test: decided here, by what the test needs.
 
 `make test` runs what needs neither a broker nor a database, `make test-kafka` and `make test-mongo` what needs one of
 them, `make test-long` what takes long by its nature. A test has the marker of a server because it asks for one of the

@@ -37,7 +37,7 @@ class StoreClaims:
 
     @property
     def is_contested(self) -> bool:
-        """Return whether an invalid claim came after the valid one, which must then be written once more."""
+        """Return whether a claim that does not count came after the one that does: it must be written again then."""
         return self._later is not None
 
     @property

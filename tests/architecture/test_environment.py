@@ -1,4 +1,4 @@
-"""What `make` says where it can't make its environment."""
+"""The messages of `make` where it can't make its environment."""
 
 import os
 import subprocess

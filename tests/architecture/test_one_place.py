@@ -1,4 +1,4 @@
-"""What all parts need stands in one place: clocks, the crash probe, waits between attempts, near names and more."""
+"""One place for what all parts need: clocks, the crash probe, waits between attempts, near names and more."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What this release has to make of a store and a log that an earlier one wrote: read, go on, and answer.
+"""The duties of this release to a store and a log that an earlier one wrote: read, continue, and answer.
 
 The expected values are worked out from the story and the language, not copied from a run.
 """

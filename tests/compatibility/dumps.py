@@ -1,4 +1,4 @@
-"""What was written, as text: SQLite files as SQL, documents of MongoDB as lines of extended JSON, and the way back."""
+"""Rows as text: SQLite files as SQL, documents of MongoDB as lines of extended JSON, and the way back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the fixtures are."""
+"""The places of the fixtures."""
 
 from __future__ import annotations
 

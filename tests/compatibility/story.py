@@ -1,4 +1,4 @@
-"""What happens in the deployment whose rows, records and programs are kept: runs in every state.
+"""The story of the deployment whose rows, records and programs are kept: runs in every state.
 
 The runs, by id, and how each is left:
 

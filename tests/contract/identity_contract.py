@@ -1,4 +1,4 @@
-"""What every store says of itself. Inherit, and give a `store` fixture."""
+"""The identity of every store. Inherit, and give a `store` fixture."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every store does for those who work on tasks: claims that expire, and ends that come with an answer."""
+"""The contract of every store with workers on tasks: claims that expire, and ends that come with an answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every store does for its users: steps, events, tasks, locks and the rest as public objects."""
+"""The contract of every store with its users: steps, events, tasks, locks and the rest as public objects."""
 
 from __future__ import annotations
 

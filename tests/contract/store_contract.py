@@ -1,4 +1,4 @@
-"""What every store does for the engine. Inherit, and give a `store` fixture; durable stores give `reopen` too."""
+"""The engine's contract with every store. Inherit, and give a `store` fixture; durable stores give `reopen` too."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What store tests write: small rows and entities, and threads that start together."""
+"""Rows for store tests: small rows and entities, and threads that start together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every transport must do, whichever broker keeps the records.
+"""The contract of every transport, whichever broker keeps the records.
 
 Inherit TransportContract and give a `transport` fixture. Names of topics and groups are drawn, so that one broker
 serves a whole test session.

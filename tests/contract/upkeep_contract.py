@@ -1,4 +1,4 @@
-"""What every store does for those who check and purge it. Inherit, and give the fixtures `store` and `clock`."""
+"""The contract of every store with its checks and purges. Inherit, and give the fixtures `store` and `clock`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What must hold of every text and of every compiled tree, however it came about."""
+"""Checks that every text and every compiled tree must pass."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""What generated programs declare, and what can be named at a place in them."""
+"""Declarations of generated programs, and the names that are visible at a place in them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace

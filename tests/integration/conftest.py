@@ -1,4 +1,4 @@
-"""What the tests of real servers ask for: databases, brokers and processes of their own."""
+"""Fixtures for the tests of real servers: databases, brokers and processes of their own."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What schemas/README.md has people type, ready to be typed at a deployment under another address and prefix."""
+"""The commands of schemas/README.md, ready to be typed at a deployment under another address and prefix."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the interpreter's steps get their params from."""
+"""The sources of the params of the interpreter's steps."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial

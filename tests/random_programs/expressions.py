@@ -1,4 +1,4 @@
-"""What an AFL expression is worth: the interpreter's arithmetic, rendering and references."""
+"""The values of AFL expressions: the interpreter's arithmetic, rendering and references."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""What becomes of an answer or a command: one outcome after the other, in the order of the outcomes' table."""
+"""The outcomes of answers and commands: one outcome after the other, in the order of the outcomes' table."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What is no AFL value is refused by one name on every path, with its place, and nothing was written before."""
+"""Non-AFL values are refused by one name on every path, with their place, and nothing was written before."""
 
 from __future__ import annotations
 

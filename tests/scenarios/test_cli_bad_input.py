@@ -1,4 +1,4 @@
-"""What the command line does with what it should not be given: it says which, ends with a code, and does nothing."""
+"""Bad input on the command line: the command names it, ends with a code, and does nothing."""
 
 import shutil
 import sqlite3

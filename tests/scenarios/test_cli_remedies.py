@@ -1,4 +1,4 @@
-"""What commands tell a person to do next fits the deployment, and nothing is asked for that no longer matters."""
+"""Advice of commands fits the deployment, and asks for nothing that no longer matters."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What the schemas and definitions topics have lost is waited for and published again; what is forged is refused."""
+"""Lost schemas and definitions are waited for and published again; forged ones are refused."""
 
 from __future__ import annotations
 

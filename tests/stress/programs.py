@@ -1,4 +1,4 @@
-"""What a trial runs: few steps that meet often, and what must come of them."""
+"""Programs of a trial: few steps that meet often, and their right outcomes."""
 
 from __future__ import annotations
 

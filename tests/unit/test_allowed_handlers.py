@@ -1,4 +1,4 @@
-"""What a registry may have loaded: what its operator named, whatever stands in the registry."""
+"""Modules that a registry may have loaded: what its operator named, whatever stands in the registry."""
 
 from __future__ import annotations
 

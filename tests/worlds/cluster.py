@@ -1,4 +1,4 @@
-"""What a deployment of the tests needs of the log that carries its records, whichever broker keeps it."""
+"""The needs of a test deployment of the log that carries its records, whichever broker keeps it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What must hold of a deployment whatever crashed in it: nothing lost, nothing twice, no offset past its effects."""
+"""Checks of a deployment, whatever crashed in it: nothing lost, nothing twice, no offset past its effects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which facets of some programs are asked by event."""
+"""The facets of some programs that are asked by event."""
 
 from collections.abc import Iterable
 

@@ -1,4 +1,4 @@
-"""What happens where a machine lacks something that a test needs: a skip that says what, and in CI a failure."""
+"""The treatment of a machine that lacks something that a test needs: a skip that says what, and in CI a failure."""
 
 import os
 import shutil

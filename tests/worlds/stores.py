@@ -1,4 +1,4 @@
-"""Where the parties of a deployment keep their rows: in memory, in a SQLite file, in a MongoDB database."""
+"""The stores of a deployment's parties: in memory, in a SQLite file, in a MongoDB database."""
 
 from __future__ import annotations
 

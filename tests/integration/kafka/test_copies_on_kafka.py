@@ -1,4 +1,4 @@
-"""How many copies the topics get on a cluster of three brokers, all of them up or one away."""
+"""The number of copies of topics on a cluster of three brokers, all of them up or one away."""
 
 from collections.abc import Iterator
 from dataclasses import replace

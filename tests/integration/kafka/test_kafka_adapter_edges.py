@@ -1,4 +1,4 @@
-"""What the Kafka transport does at the edges of librdkafka: nothing is skipped, and nothing fails in silence."""
+"""The Kafka transport at the edges of librdkafka: nothing is skipped, and nothing fails in silence."""
 
 import ctypes
 import time

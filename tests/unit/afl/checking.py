@@ -1,4 +1,4 @@
-"""What the checks say about a text, for tests."""
+"""The findings of the checks about a text, for tests."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

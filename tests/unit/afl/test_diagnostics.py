@@ -1,4 +1,4 @@
-"""How findings are shown."""
+"""The display of findings."""
 
 from afl.diagnostics import EXCERPT_WIDTH, Diagnostic, Severity, render
 

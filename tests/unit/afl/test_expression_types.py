@@ -1,4 +1,4 @@
-"""What the compiler knows of the types of expressions, and where it says that an operator cannot work."""
+"""Types of expressions, as the compiler finds them, and operators that it refuses for them."""
 
 import pytest
 

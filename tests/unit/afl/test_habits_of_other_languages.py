@@ -1,4 +1,4 @@
-"""What is said to people who write AFL as they write other languages."""
+"""Messages to people who write AFL as they write other languages."""
 
 import pytest
 

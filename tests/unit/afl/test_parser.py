@@ -1,4 +1,4 @@
-"""What the parser makes of texts."""
+"""The parser's trees of texts."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What the parser makes of mixins, cases, catches, system statements, yields, prompts and implicits."""
+"""The parser's trees of mixins, cases, catches, system statements, yields, prompts and implicits."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What the parser makes of scripts and of doc comments, which its lexer finds by itself."""
+"""The parser's trees of scripts and of doc comments, which its lexer finds by itself."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Who sees what: steps, foreach variables, `$`, and the targets of yields, at every depth."""
+"""Visible names: steps, foreach variables, `$`, and the targets of yields, at every depth."""
 
 import pytest
 

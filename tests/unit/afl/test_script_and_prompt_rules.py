@@ -1,4 +1,4 @@
-"""What is checked of scripts and prompts before anything runs."""
+"""The checks of scripts and prompts before anything runs."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Where in which file a failure is told to stand: by the locations that a compiled program has."""
+"""The file and line of a reported failure: by the locations that a compiled program has."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What a library may leave open, a program that is to be run may not; --lenient and --strict say otherwise."""
+"""A library may leave open what a program that is to be run may not; --lenient and --strict say otherwise."""
 
 from collections.abc import Callable
 from pathlib import Path

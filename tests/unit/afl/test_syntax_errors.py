@@ -1,4 +1,4 @@
-"""What is said about texts that the grammar does not accept."""
+"""Messages about texts that the grammar does not accept."""
 
 import json
 import random

@@ -1,4 +1,4 @@
-"""What a program's fingerprint is of, what stands beside it, and that neither can be forged."""
+"""A program's fingerprint: its subject, what stands beside it, and that neither can be forged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who sees what in the cases of a `when` and in a catch, of declarations and of steps."""
+"""Visible names in the cases of a `when` and in a catch, of declarations and of steps."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What is said of a result whose names are not those that its facet declares."""
+"""Messages about a result whose names are not those that its facet declares."""
 
 from collections.abc import Mapping
 

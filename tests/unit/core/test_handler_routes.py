@@ -1,4 +1,4 @@
-"""What agents and pollers say alike about a handler: its registration, its route, its retry policy, its context."""
+"""Rules that agents and pollers share about a handler: its registration, its route, its retry policy, its context."""
 
 from __future__ import annotations
 

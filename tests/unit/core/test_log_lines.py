@@ -1,4 +1,4 @@
-"""What a log line quotes steers no terminal, begins no line of its own, and shows no secret."""
+"""Quoted text in a log line steers no terminal, begins no line of its own, and shows no secret."""
 
 from __future__ import annotations
 

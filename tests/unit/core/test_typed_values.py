@@ -1,4 +1,4 @@
-"""Which values fit which AFL types: the published table, row by row."""
+"""Values and the AFL types that they fit: the published table, row by row."""
 
 import math
 from collections.abc import Mapping

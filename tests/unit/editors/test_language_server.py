@@ -1,4 +1,4 @@
-"""What people see in an editor that speaks with `afl lsp`."""
+"""The view of people in an editor that speaks with `afl lsp`."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What the TextMate grammar of the editors makes of programs."""
+"""The TextMate grammar of the editors, on programs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a failure stops, what it lets finish, and how it is reported."""
+"""Failures: what one stops, what it lets finish, and how it is reported."""
 
 import pytest
 

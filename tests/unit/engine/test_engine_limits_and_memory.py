@@ -1,4 +1,4 @@
-"""What has a limit says so by name, and what stays in memory between calls is counted, shared and released rightly."""
+"""Limits are reported by name, and what stays in memory between calls is counted, shared and released rightly."""
 
 import json
 import sys

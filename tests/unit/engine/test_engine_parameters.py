@@ -1,4 +1,4 @@
-"""Where a step's parameters come from: the call, its mixins, the signature's mixins, implicits, defaults."""
+"""The sources of a step's parameters: the call, its mixins, the signature's mixins, implicits, defaults."""
 
 from collections.abc import Mapping
 

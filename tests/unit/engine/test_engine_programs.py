@@ -1,4 +1,4 @@
-"""What the engine takes for a program: names, older shapes of the JSON, hand-written ones, and what it refuses."""
+"""Programs that the engine accepts: names, older shapes of the JSON, hand-written ones, and what it refuses."""
 
 from collections.abc import Callable
 from typing import Any

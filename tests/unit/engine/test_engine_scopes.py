@@ -1,4 +1,4 @@
-"""Who sees what: steps of enclosing blocks, the chain of `$`, loop variables."""
+"""Visible names: steps of enclosing blocks, the chain of `$`, loop variables."""
 
 from collections.abc import Mapping
 

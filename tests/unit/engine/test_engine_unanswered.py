@@ -1,4 +1,4 @@
-"""What runs wait for, as a store knows it."""
+"""Unanswered events of runs, as a store knows them."""
 
 from __future__ import annotations
 

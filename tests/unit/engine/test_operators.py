@@ -1,4 +1,4 @@
-"""What AFL's operators make of values, whether these stand in the program or come from a run."""
+"""Results of AFL's operators, whether these stand in the program or come from a run."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What kinds of steps there are, and which slots of a record each uses: the table holds for random programs."""
+"""The kinds of steps, and the slots of a record that each uses: the table holds for random programs."""
 
 from collections import defaultdict
 

@@ -1,4 +1,4 @@
-"""Which versions are read, and what is said of those that are not: N reads N-1, on both sides and of programs."""
+"""Versions that are read, and messages about those that are not: N reads N-1, on both sides and of programs."""
 
 from __future__ import annotations
 

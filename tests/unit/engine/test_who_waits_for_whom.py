@@ -1,4 +1,4 @@
-"""Who waits for whom: one table of cases, over the rule and every place where the engine has it inlined.
+"""Waits between steps: one table of cases, over the rule and every place where the engine has it inlined.
 
 A case is played in three ways: through the fast path, through the tables of all steps, and read back from its rows
 after every commit. So each place that inlines the rule, or keeps the counts that it looks at, is held against

@@ -1,4 +1,4 @@
-"""How far a block is."""
+"""The progress of a block."""
 
 from afl.engine.states import StepState
 from afl.engine.types import ObjectType, StatementId, WorkflowId

@@ -1,4 +1,4 @@
-"""Which statements of a block wait for which."""
+"""Dependencies between the statements of a block."""
 
 from collections.abc import Mapping
 

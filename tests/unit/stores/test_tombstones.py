@@ -1,4 +1,4 @@
-"""What a tombstone tells of a workflow's inputs, and lengths of time in settings."""
+"""Tombstones and the inputs of their workflows, and lengths of time in settings."""
 
 import pytest
 

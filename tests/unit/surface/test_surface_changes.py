@@ -1,4 +1,4 @@
-"""How a step's transition is changed, what an iteration collects, and the commands of the engine and its publisher."""
+"""Changes of a step's transition, the collection of an iteration, and the commands of the engine and its publisher."""
 
 from __future__ import annotations
 

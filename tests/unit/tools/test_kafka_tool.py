@@ -1,4 +1,4 @@
-"""What the broker's tool does around the broker: ports, Java, jars, settings, and what happens where they lack."""
+"""The broker's tool around the broker: ports, Java, jars, settings, and what happens where they lack."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""How handlers are called: their time, their threads, their loops, and what is left of them afterwards."""
+"""Calls of handlers: their time, their threads, their loops, and what is left of them afterwards."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a task loop leaves behind: handlers that were given up, work beside the tasks, workflows that cannot go on."""
+"""Remains of a task loop: handlers that were given up, work beside the tasks, workflows that cannot go on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a poller says of handlers whose names are nearly those of facets whose tasks wait."""
+"""A poller's messages about handlers whose names are nearly those of facets whose tasks wait."""
 
 import difflib
 

@@ -1,4 +1,4 @@
-"""What a runner says over HTTP, over real sockets."""
+"""A runner's answers over HTTP, over real sockets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the kernel refuses a script's process that has all of Python: the wall behind the check of names."""
+"""Refusals of the kernel to a script's process that has all of Python: the wall behind the check of names."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What the text of a script says before it is run."""
+"""The check of a script's text before it is run."""
 
 import pytest
 

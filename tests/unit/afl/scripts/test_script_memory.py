@@ -1,4 +1,4 @@
-"""What a script's process can find in its own memory: nothing of another text or workflow, whatever it gets past.
+"""The memory of a script's process: it holds nothing of another text or workflow, whatever it gets past.
 
 The processes are looked into from outside, byte for byte. So it does not matter by which trick a script would look.
 """

@@ -1,4 +1,4 @@
-"""What scripts get, what they give, and how they fail."""
+"""Inputs, results and failures of scripts."""
 
 import json
 import os

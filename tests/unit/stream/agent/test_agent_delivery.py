@@ -1,4 +1,4 @@
-"""Which records an agent runs, in which order, how many, and what it commits for them."""
+"""Records that an agent runs: which, in which order, how many, and the commits for them."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What an agent answers: results, failures, updates, deferred answers, timeouts and retries."""
+"""Answers of an agent: results, failures, updates, deferred answers, timeouts and retries."""
 
 import asyncio
 import dataclasses

@@ -1,4 +1,4 @@
-"""What `--handlers MODULE` finds: the three ways to write a handler module, and errors that name what is there."""
+"""Handlers of `--handlers MODULE`: the three ways to write a handler module, and errors that name what is there."""
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""What a command does about an evaluator's answer: waits for it on Kafka, where it may."""
+"""A command and an evaluator's answer: it waits for it on Kafka, where it may."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the embedded broker spreads partitions."""
+"""The embedded broker's assignment of partitions."""
 
 import re
 

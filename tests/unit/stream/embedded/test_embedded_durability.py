@@ -1,4 +1,4 @@
-"""What the embedded broker's file keeps, whatever dies when."""
+"""Durability of the embedded broker's file, whatever dies when."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""What only the embedded broker can be told to do to a group: rebalance, move, expire, crash."""
+"""Actions on a group that only the embedded broker has: rebalance, move, expire, crash."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from threading import Thread

@@ -1,4 +1,4 @@
-"""What only the embedded producer, its limits and its faults do."""
+"""The embedded producer's own behaviour, its limits and its faults."""
 
 import pytest
 

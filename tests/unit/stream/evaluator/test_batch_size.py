@@ -1,4 +1,4 @@
-"""How many records a batch takes: fewer after slow ones, more after quick full ones, within its bounds."""
+"""The number of records in a batch: fewer after slow ones, more after quick full ones, within its bounds."""
 
 from afl_stream.evaluator.batch_size import BatchSize
 

@@ -1,4 +1,4 @@
-"""What becomes of committed outbox records that the client, or the broker, does not take."""
+"""The outcomes of committed outbox records that the client, or the broker, does not take."""
 
 from __future__ import annotations
 

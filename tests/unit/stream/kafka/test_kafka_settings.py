@@ -1,4 +1,4 @@
-"""What each kind of client is told, and that librdkafka takes it."""
+"""The settings of each kind of client, and that librdkafka takes them."""
 
 import logging
 

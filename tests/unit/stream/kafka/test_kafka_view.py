@@ -1,4 +1,4 @@
-"""What a consumer's view makes of a broker's answers, and of their absence."""
+"""A consumer's view of a broker's answers, and of their absence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which file is the store: the embedded log and a cluster have one each, and files of earlier releases are kept."""
+"""The file of the store: the embedded log and a cluster have one each, and files of earlier releases are kept."""
 
 import sqlite3
 from collections.abc import Sequence
