@@ -516,7 +516,7 @@ def test_a_file_that_is_found_damaged_is_closed(path: Path) -> None:
     content = path.read_bytes()
     path.write_bytes(content[:100] + b"\xff" * (len(content) - 100))
 
-    # The error's traceback keeps what the opening had in hand: nothing is closed by chance.
+    # The error's traceback keeps what the opening had opened: nothing is closed by chance.
     with pytest.raises(StoreCorrupt) as caught:
         SqliteStore(path)
 

@@ -196,12 +196,12 @@ def test_definitions_that_cannot_be_read_while_a_batch_is_split_are_waited_for_t
     for workflow_id in ("wf-2", "wf-3", "wf-4"):
         deployment.send(StartWorkflow(workflow_id=workflow_id, workflow=REPORT, inputs={"subject": FIRST}))
 
-    def somebody_deploys() -> None:
+    def another_deploys() -> None:
         deployment.client.deploy(program_of(DESK.replace("second", "other")))
         interruptions.fail_at("poll.before_deliver", error=BrokerUnavailable("the broker is away"))
 
     interruptions.fail_at("control.applied", times=2, error=WorkflowConflict(workflow_ids=("wf-1",)))
-    interruptions.happens_at("control.applied", somebody_deploys, passes=1)
+    interruptions.happens_at("control.applied", another_deploys, passes=1)
     with pytest.raises(SchemaUnavailable):
         evaluator.turn()
     deployment.settle()

@@ -92,10 +92,10 @@ def test_nothing_is_skipped_when_definitions_cannot_be_read_either(world: World)
     deployment.send(behind)
     deployment.send(other)
 
-    def somebody_deploys() -> None:
+    def another_deploys() -> None:
         deployment.client.deploy(program_of(DESK.replace("second", "other")))
 
-    interruptions.happens_at("control.read", somebody_deploys)
+    interruptions.happens_at("control.read", another_deploys)
     # The commands are read, and the schemas; the definitions are not, for the last of the commands.
     interruptions.fail_at("poll.before_deliver", passes=2, error=BrokerUnavailable("the broker is away"))
     with pytest.raises(SchemaUnavailable, match=r"afl\.definitions cannot be reached right now"):

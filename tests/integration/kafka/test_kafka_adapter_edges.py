@@ -170,7 +170,7 @@ def test_a_seek_holds_whether_the_partition_is_paused_before_or_after_it(
 def test_an_offset_out_of_range_of_a_log_whose_bounds_nobody_tells_is_not_told_with_guessed_ones(
     kafka_bootstrap: str, open_transport: OpenTransport
 ) -> None:
-    """Whoever goes on at the log's beginning must not be sent to its end."""
+    """A reader that continues at the log's beginning must not be sent to its end."""
     transport = open_transport(kafka_bootstrap)
     member = Member(transport, ten_records_in(transport, 1), Assignor.RANGE)
     member.read_until(lambda: len(member.offsets.get(0, ())) == 10)

@@ -203,7 +203,7 @@ def test_a_heartbeat_waits_for_nobody_and_changes_only_its_time(store: MongoStor
     server = ServerDefinition("s", "group", "service", "name", handlers=["shop.Pay"])
     store.save_server(server)
     with MongoClient[dict[str, Any]](database.connection_string()) as client:
-        # Whoever has the lock is dead.
+        # The holder of the lock is dead.
         client[database.database]["store"].update_one({"_id": "lock"}, {"$set": {"holder": "dead"}})
 
     store.update_server_ping("s", 17)
@@ -325,7 +325,7 @@ def test_a_commit_that_was_taken_over_too_early_is_done_when_its_writer_is_throu
                 )
 
     url, name = standalone_mongodb.connection_string(), standalone_mongodb.database
-    # Whoever waited for the other process would wait for ten minutes.
+    # A wait for the other process would last ten minutes.
     store = MongoStore(url, name, commit_lease_ms=600_000, probe=take_over)
 
     start(store, "v", step_document("v:a"))
@@ -336,7 +336,7 @@ def test_a_commit_that_was_taken_over_too_early_is_done_when_its_writer_is_throu
 
 
 def test_a_commit_document_shows_steps_before_their_workflow_and_tasks_last() -> None:
-    # Whoever claims a task answers its step at once, and must find it.
+    # The process that claims a task answers its step at once, and must find it.
     batch = Batch(changes=[change(workflow_row("w"), step_document("w:a"))], tasks=[task("w:a#1", step_id="w:a")])
 
     writes = Writes.of_batch(replace(batch, outbox=[outbox_record("a")]), Arrivals())

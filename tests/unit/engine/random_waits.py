@@ -73,7 +73,7 @@ def assert_stored_alike(program: Node, seed: int, failing: float, bound: int, *,
 
 
 def assert_order_does_not_matter(program: Node, seed: int) -> None:
-    """Whoever is answered first, the outputs are the same."""
+    """Assert that the outputs are the same in every order of answers."""
     (one, _), (other, _) = play(program, seed), play(program, seed + 1_000)
 
     assert (one.status, one.outputs) == (other.status, other.outputs), f"seed {seed}"

@@ -207,7 +207,7 @@ def test_five_thousand_results_yielded_before_a_restart_are_collected_in_order()
 
 
 class HoldsTheEnd(MemoryStore):
-    """Whoever commits a workflow's end stands still before it, until that is let through."""
+    """Hold the commit of a workflow's end until it is let through."""
 
     def __init__(self) -> None:
         super().__init__()

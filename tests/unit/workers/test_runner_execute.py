@@ -318,7 +318,7 @@ def test_a_store_that_is_away_fails_no_start(clock: ManualClock) -> None:
 
 def test_a_start_that_another_was_faster_with_continues_with_that_one(shop: Workshop) -> None:
     class Faster(Evaluator):
-        """Somebody else starts the same workflow at the last moment."""
+        """Another caller starts the same workflow at the last moment."""
 
         def execute(self, *args: object, **options: object) -> object:  # type: ignore[override]
             shop.evaluator.execute(*args, **options)  # type: ignore[arg-type]

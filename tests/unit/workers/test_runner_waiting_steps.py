@@ -54,7 +54,7 @@ def waiting_steps(
 
 
 def ended(shop: Workshop, state: str, message: str = "") -> None:
-    """Somebody ends the step's task, and says nothing to the engine."""
+    """End the step's task as an operator does, without a word to the engine."""
     task = shop.task()
     task.state, task.error = state, {"message": message} if message else None
     shop.store.save_task(task)

@@ -202,7 +202,7 @@ def test_the_ids_as_they_are_now_are_told_at_once(clock: Clock) -> None:
     assert ids.others({"a": "1", "b": "7"}, 1.0) == TopicChanges(frozenset(), frozenset())
     broker.ids["a"] = "2"
     assert ids.others({"a": "1", "c": "1"}, 1.0) == TopicChanges(frozenset({"a"}), frozenset({"c"}))
-    # Whoever reads it is told as ever.
+    # Its reader gets the report as ever.
     assert rounds(ids, clock, {"a"}) == {"a"}
 
 
