@@ -7,7 +7,7 @@ from afl_stream.wire.versions import HEADERS, SUPPORTED
 
 _ROOT = Path(__file__).parents[2]
 _PAGE = (_ROOT / "docs" / "operations.md").read_text()
-_KIND = re.compile(r'_finding\(\s*"([a-z_.]+)"')
+_KIND = re.compile(r'Finding\(\s*"([a-z_.]+)"')
 _ROW = re.compile(r"^\| `([a-z_.*]+\.[a-z_]+)` \|", re.MULTILINE)
 
 
