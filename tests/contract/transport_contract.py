@@ -724,7 +724,8 @@ class TransportContract:
             # It may have been seen while it was gone.
             with suppress(UnknownTopic):
                 reader.pump()
-            return reader.values == [b"old", b"old", b"one", b"two", b"three"]
+            # A fetch at the old position may have found records of the new topic before that was noticed.
+            return reader.values[:2] == [b"old", b"old"] and reader.values[2:][-3:] == [b"one", b"two", b"three"]
 
         eventually(has_read_all)
         # A broker that assigns by topic id may take the partition of the new one away once more, in good order.

@@ -153,7 +153,7 @@ def test_one_group_for_all_goes_over_to_other_topics(deployments: Deployments, t
     # In the middle of it the facet goes, and another comes.
     registry.take(PAY)
     registry.put(SHIP, "ships")
-    agent.when_it_says("left ")
+    agent.when_it_says("unsubscribed from ")
     assert committed(deployment, PAY, group) == len(registry.calls(PAY)) < 40
     shipped = start(deployment, "shop.Shipped", *range(5))
     deployment.processes.finish(shipped)

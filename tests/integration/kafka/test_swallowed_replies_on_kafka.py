@@ -64,7 +64,7 @@ def deployment(broker: Broker, proxy: SwallowingProxy, processes: Processes, tmp
 def services(deployment: Deployment) -> list[Party]:
     """Start an evaluator, an agent and an audit."""
     folder = deployment.config.store_path.parent.parent
-    (folder / "execution/answer_acceptance.py").write_text(ANSWERING)
+    (folder / "answering.py").write_text(ANSWERING)
     started = [
         deployment.processes.command("evaluator"),
         deployment.processes.command("agent", "--handlers", "./answering.py"),
