@@ -1,4 +1,11 @@
 """Claude as an agent."""
 
 #: Modules that other packages import; the others are private to this one.
-PUBLIC_MODULES = ("agent",)
+PUBLIC_MODULES = (
+    "client",
+    "conversation",
+    "errors",
+    "llm_handler",
+    "runner",
+    "tool_definitions",
+)

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from afl.core.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from afl.claude.agent import ClaudeAgentRunner as ClaudeAgentRunner
-    from afl.claude.agent import LLMHandler as LLMHandler
-    from afl.claude.agent import LLMHandlerConfig as LLMHandlerConfig
-    from afl.claude.agent import ToolDefinition as ToolDefinition
+    from afl.claude.llm_handler import LLMHandler as LLMHandler
+    from afl.claude.llm_handler import LLMHandlerConfig as LLMHandlerConfig
+    from afl.claude.runner import ClaudeAgentRunner as ClaudeAgentRunner
+    from afl.claude.tool_definitions import ToolDefinition as ToolDefinition
     from afl.engine.errors import BlockNotFoundError as BlockNotFoundError
     from afl.engine.errors import ConcurrencyError as ConcurrencyError
     from afl.engine.errors import DependencyNotSatisfiedError as DependencyNotSatisfiedError
@@ -158,7 +158,9 @@ if TYPE_CHECKING:
 
 #: Module to its names. `StatementDefinition` is that of block.py; the entity of the same name has an alias.
 _HOMES = {
-    "afl.claude.agent": "ClaudeAgentRunner LLMHandler LLMHandlerConfig ToolDefinition",
+    "afl.claude.runner": "ClaudeAgentRunner",
+    "afl.claude.llm_handler": "LLMHandler LLMHandlerConfig",
+    "afl.claude.tool_definitions": "ToolDefinition",
     "afl.workers.poller": "AgentPoller AgentPollerConfig",
     "afl.evaluation.block": "StatementDefinition StepAnalysis BlockAnalysis",
     "afl.evaluation.context": "ExecutionContext",

@@ -1,8 +1,10 @@
 """Claude as an agent, and handlers by facet name: the names under which users import them."""
 
-from afl.claude.agent import (
-    DEFAULT_MODEL,
-    ClaudeAgentRunner,
+from __future__ import annotations
+
+from afl.claude.client import DEFAULT_MODEL, async_claude_client, claude_client, default_model
+from afl.claude.conversation import ClaudeUsage
+from afl.claude.errors import (
     ClaudeCutOff,
     ClaudeFailed,
     ClaudeGaveNoAnswer,
@@ -10,18 +12,14 @@ from afl.claude.agent import (
     ClaudeNotInstalled,
     ClaudeRefused,
     ClaudeUnavailable,
-    ClaudeUsage,
-    LLMHandler,
-    LLMHandlerConfig,
-    ToolDefinition,
-    ToolRegistry,
-    async_claude_client,
-    claude_client,
-    default_model,
-    tool_definitions,
 )
+from afl.claude.llm_handler import LLMHandler, LLMHandlerConfig
+from afl.claude.runner import ClaudeAgentRunner
+from afl.claude.tool_definitions import ToolDefinition, tool_definitions
+from afl.workers.tool_registry import ToolRegistry
 
 __all__ = [
+    "DEFAULT_MODEL",
     "ClaudeAgentRunner",
     "ClaudeCutOff",
     "ClaudeFailed",
@@ -31,7 +29,6 @@ __all__ = [
     "ClaudeRefused",
     "ClaudeUnavailable",
     "ClaudeUsage",
-    "DEFAULT_MODEL",
     "LLMHandler",
     "LLMHandlerConfig",
     "ToolDefinition",

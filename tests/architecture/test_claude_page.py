@@ -7,10 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-from afl.claude import agent
 from afl.claude import client as claude_client
 from afl.claude.errors import ClaudeFailed
 from afl.claude.runner import ClaudeAgentRunner
+from afl.runtime import agent
 from tests.architecture.page_tables import ROOT
 from tests.architecture.walkthroughs import Command, File, Shown, walkthrough
 from tests.unit.claude.messages_api import API_KEY, messages_api, says, use

@@ -17,7 +17,7 @@ from typing import Any
 
 from anthropic import Anthropic, AsyncAnthropic
 
-from afl.claude.agent import async_claude_client, claude_client
+from afl.runtime.agent import async_claude_client, claude_client
 
 API_KEY = "test-key"
 _TOOL_NAME = re.compile(r"^[a-zA-Z0-9_-]{1,128}$")

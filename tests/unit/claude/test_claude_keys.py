@@ -8,9 +8,9 @@ from types import SimpleNamespace
 import pytest
 from anthropic import Anthropic
 
-from afl.claude.agent import ClaudeKeyUnusable, async_claude_client, claude_client
 from afl.evaluation.evaluator import ExecutionResult
 from afl.runtime import ClaudeAgentRunner
+from afl.runtime.agent import ClaudeKeyUnusable, async_claude_client, claude_client
 from tests.unit.claude.helpdesk import Helpdesk
 from tests.unit.claude.messages_api import messages_api
 

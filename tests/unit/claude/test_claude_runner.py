@@ -15,11 +15,11 @@ import pytest
 from anthropic._data import DEPRECATED_MODELS
 from anthropic.types import model as anthropic_models
 
-from afl.claude.agent import DEFAULT_MODEL, claude_client, default_model
 from afl.core.process.crashes import Crash
 from afl.engine.errors import StepFailure
 from afl.evaluation.evaluator import Evaluator, ExecutionResult
 from afl.runtime import ClaudeAgentRunner, SqliteStore, ToolRegistry
+from afl.runtime.agent import DEFAULT_MODEL, claude_client, default_model
 from tests.unit.claude.helpdesk import Helpdesk
 from tests.unit.claude.messages_api import HttpError, Message, MessagesApi, messages_api, says, text, use
 
@@ -454,7 +454,7 @@ def test_a_workflow_that_cannot_start_is_told_as_the_evaluator_tells_it() -> Non
 def test_without_the_library_only_making_a_client_fails_and_names_the_extra(make: str) -> None:
     script = (
         "import sys; sys.modules['anthropic'] = None\n"
-        "import afl.claude.agent as agent\n"
+        "import afl.runtime.agent as agent\n"
         f"try: agent.{make}(api_key='k')\n"
         "except agent.ClaudeNotInstalled as error: print(error)"
     )
@@ -464,7 +464,7 @@ def test_without_the_library_only_making_a_client_fails_and_names_the_extra(make
 
 
 def test_the_library_is_loaded_when_a_client_is_made_and_no_sooner() -> None:
-    script = "import sys, afl.claude.agent; print('anthropic' in sys.modules)"
+    script = "import sys, afl.runtime.agent; print('anthropic' in sys.modules)"
     said = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
 
     assert said == "False\n"

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from afl.claude.agent import ClaudeCutOff, ClaudeGaveNoAnswer, ClaudeUnavailable, tool_definitions
 from afl.engine.model.store import WorkflowRow
 from afl.runtime import AgentPoller, LLMHandler, LLMHandlerConfig, RegistryRunner, ToolDefinition, ToolRegistry
+from afl.runtime.agent import ClaudeCutOff, ClaudeGaveNoAnswer, ClaudeUnavailable, tool_definitions
 from afl.workers.polling_server import PollingServer
 from tests.eventually import eventually
 from tests.unit.claude.helpdesk import PROGRAM, Helpdesk, compiled

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from afl.claude.agent import ToolDefinition, tool_definitions
 from afl.claude.answer_checks import answer_problem
+from afl.runtime.agent import ToolDefinition, tool_definitions
 from tests.unit.claude.helpdesk import compiled
 
 
