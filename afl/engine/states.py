@@ -82,11 +82,17 @@ class EventState:
     ERROR: Final = "event.Error"
     #: The answer is no longer needed: its workflow was ended, or its step is run again.
     CANCELED: Final = "event.Canceled"
+    #: It was not answered before its deadline: an answer that comes now is superseded.
+    EXPIRED: Final = "event.Expired"
+    #: The last attempt has failed, and the next one is waited for.
+    RETRYING: Final = "event.Retrying"
+    #: There is no event for agents: the step waits for an external event, or for a time.
+    WAITING: Final = "event.Waiting"
 
     @classmethod
     def is_terminal(cls, state: str) -> bool:
         """Say whether an event in this state is finished."""
-        return state in (cls.COMPLETED, cls.ERROR, cls.CANCELED)
+        return state in (cls.COMPLETED, cls.ERROR, cls.CANCELED, cls.EXPIRED)
 
 
 #: Calls of facets and workflows, and the root step of a run.

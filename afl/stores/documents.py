@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple, cast
 
 from afl.core.row_maker import row_maker
-from afl.engine.model.store import ErrorRecord, StepDocument, WorkflowRow
+from afl.engine.model.store import ErrorRecord, RetryRecord, StepDocument, WorkflowRow
 from afl.engine.types import Value
 from afl.engine.versions import SUPPORTED, VERSIONS, Versions, check_versions
 from afl.stores.damaged_rows import DAMAGE as DAMAGE
@@ -18,12 +18,14 @@ _stored_step: Final = row_maker(
     StepDocument,
     "id", "workflow_id", "number", "revision", "object_type", "state", "statement_id", "facet_name", "container_id",
     "container_type", "block_id", "root_id", "params", "returns", "attempt", "event_state", "error",
-    "foreach_index", "foreach_var", "foreach_value", "created_at_ms", "deadline_ms",
+    "foreach_index", "foreach_var", "foreach_value", "created_at_ms", "deadline_ms", "retry",
 )  # fmt: skip
 _STEP_FIELDS: Final = len(StepDocument._fields)
 #: Where fields stand in a StepDocument, and ids in its stored form, which lacks revision and state.
 _ERROR_AT: Final = StepDocument._fields.index("error")
+#: The last fields, which are left out where they are None: the deadline, then the retry.
 _DEADLINE_AT: Final = StepDocument._fields.index("deadline_ms")
+_RETRY_AT: Final = StepDocument._fields.index("retry")
 _IDS_AT: Final = tuple(StepDocument._fields.index(name) - 2 for name in ("container_id", "block_id", "root_id"))
 
 
@@ -89,9 +91,9 @@ def encode_step(document: StepDocument) -> bytes:
     """Return the stored form of a step: everything except id, revision and state, which stores keep beside it.
 
     It is a JSON list: the versions in the place of the id, then the fields of a StepDocument in their order. The
-    deadline, which is the last, is left out when there is none. Most ids start with the id of the workflow, which is
-    left out: null for the workflow of a step whose id names it, ":..." for container, block and root. A workflow id in
-    the list means that nothing was left out.
+    deadline and the retry, which are the last, are left out when there are none. Most ids start with the id of the
+    workflow, which is left out: null for the workflow of a step whose id names it, ":..." for container, block and
+    root. A workflow id in the list means that nothing was left out.
     """
     # Most steps are plain, and are joined from their parts, which saves a tenth of the time.
     return _encode_plain_step(document) or _encode_any_step(document)
@@ -102,9 +104,11 @@ def _encode_plain_step(document: StepDocument) -> bytes | None:
     (
         step_id, workflow_id, number, _, object_type, _, statement_id, facet_name, container_id, container_type,
         block_id, root_id, params, returns, attempt, event_state, error, index, variable, value, created_at_ms,
-        deadline_ms,
+        deadline_ms, retry,
     ) = document  # fmt: skip
     if not (error is None and index is None and variable is None and value is None and deadline_ms is None):
+        return None
+    if retry is not None:
         return None
     # Only for a step inside a block. The root, one step of many, and steps saved by hand take the slow path.
     if not (container_id and block_id and root_id and statement_id) or step_id.partition(":")[0] != workflow_id:
@@ -137,7 +141,7 @@ def _encode_values(values: Mapping[str, Value]) -> str:
 
 def _encode_any_step(document: StepDocument) -> bytes:
     step_id, workflow_id = document[0], document[1]
-    end = None if document[_DEADLINE_AT] is not None else _DEADLINE_AT
+    end = None if document.retry is not None else _RETRY_AT if document.deadline_ms is not None else _DEADLINE_AT
     row: list[object] = [VERSIONS, None, document[2], document[4], *document[6:end]]
     if step_id.partition(":")[0] != workflow_id:
         row[1] = workflow_id
@@ -173,8 +177,11 @@ def decode_step(step_id: str, revision: int, state: str, content: bytes) -> Step
             if named is not None and named.startswith(":"):
                 row[at] = workflow_id + named
     fields = [step_id, workflow_id, row[2], revision, row[3], state, *row[4:]]
-    if len(fields) == _DEADLINE_AT:
-        fields.append(None)
+    if len(fields) in (_DEADLINE_AT, _RETRY_AT):
+        fields += (None,) * (_STEP_FIELDS - len(fields))
+    elif len(fields) == _STEP_FIELDS:
+        first_attempt, last_error = fields[_RETRY_AT]
+        fields[_RETRY_AT] = RetryRecord(first_attempt, ErrorRecord._make(last_error))
     error = fields[_ERROR_AT]
     if error is not None:
         fields[_ERROR_AT] = ErrorRecord._make(error)
@@ -197,6 +204,9 @@ class _WorkflowContent(NamedTuple):
     iterations: int
     updated_at_ms: int
     ended_at_ms: int
+    #: Left out where they are 0, as in the rows of releases that did not know them.
+    executions_before: int = 0
+    pending_events: int = 0
 
 
 def versions_of(row: WorkflowRow) -> Versions:
@@ -206,7 +216,7 @@ def versions_of(row: WorkflowRow) -> Versions:
 
 def encode_workflow(row: WorkflowRow) -> bytes:
     """Return the stored form of a workflow, without id, revision, name, status, runnable, creation time and inputs."""
-    held = (
+    held: tuple[object, ...] = (
         VERSIONS if (written := versions_of(row)) == SUPPORTED else written.text,
         row.program,
         row.outputs,
@@ -219,6 +229,8 @@ def encode_workflow(row: WorkflowRow) -> bytes:
         row.updated_at_ms,
         row.ended_at_ms,
     )
+    if row.executions_before or row.pending_events:
+        held += (row.executions_before, row.pending_events)
     return to_bytes(_encode_text(held))
 
 
@@ -234,7 +246,7 @@ def decode_workflow(
     inputs: bytes,
 ) -> WorkflowRow:
     """Return the workflow that `encode_workflow` wrote. Raises as `decode_step`."""
-    held = _WorkflowContent._make(_decode_list(content))
+    held = _WorkflowContent(*_decode_list(content))
     check_versions(held.versions)
     workflow_version, step_schema_version, runtime_version = held.versions.split(" ")
     return WorkflowRow(
@@ -258,4 +270,6 @@ def decode_workflow(
         workflow_version=workflow_version,
         step_schema_version=step_schema_version,
         runtime_version=runtime_version,
+        executions_before=held.executions_before,
+        pending_events=held.pending_events,
     )

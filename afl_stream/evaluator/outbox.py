@@ -145,7 +145,7 @@ class OutboxDispatch:
         event = NewEvent(
             event_id,
             execution.id,
-            f"{execution.id}/{execution.execution}",
+            f"{execution.id}/{execution.number}",
             step.id,
             step.facet.name,
             step.params,

@@ -34,6 +34,11 @@ def add_rows(execution: Execution, batch: Batch) -> None:
         batch.tasks += effects.tasks
         batch.task_ends += effects.task_ends
         batch.logs += effects.logs
+        batch.timers += effects.timers
+        batch.timers_done += effects.timers_done
+        batch.history += effects.history
+        batch.history_changes += effects.history_changes
+        batch.history_trims.update(effects.history_trims)
 
 
 def keep_program(program: PinnedProgram, batch: Batch) -> None:
@@ -93,7 +98,7 @@ _workflow_row: Final = row_maker(
     WorkflowRow,
     "id", "revision", "program", "name", "status", "runnable", "inputs", "outputs", "error", "execution",
     "runner_id", "lane", "steps", "iterations", "created_at_ms", "updated_at_ms", "ended_at_ms", "workflow_version",
-    "step_schema_version", "runtime_version",
+    "step_schema_version", "runtime_version", "executions_before", "pending_events",
 )  # fmt: skip
 
 
@@ -123,6 +128,8 @@ def _row(execution: Execution, revision: int) -> WorkflowRow:
             WORKFLOW_VERSION,
             STEP_SCHEMA_VERSION,
             RUNTIME_VERSION,
+            execution.executions_before,
+            execution.inbox.count,
         ),
     )
 
@@ -132,7 +139,7 @@ _step_document: Final = row_maker(
     StepDocument,
     "id", "workflow_id", "number", "revision", "object_type", "state", "statement_id", "facet_name", "container_id",
     "container_type", "block_id", "root_id", "params", "returns", "attempt", "event_state", "error",
-    "foreach_index", "foreach_var", "foreach_value", "created_at_ms", "deadline_ms",
+    "foreach_index", "foreach_var", "foreach_value", "created_at_ms", "deadline_ms", "retry",
 )  # fmt: skip
 
 
@@ -174,5 +181,6 @@ def _document(execution: Execution, step: StepRecord) -> StepDocument:
             step.foreach_value,
             step.created_at_ms,
             step.deadline_ms,
+            step.retry,
         ),
     )

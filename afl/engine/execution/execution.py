@@ -19,6 +19,7 @@ from afl.core.text.exception_text import exception_class, exception_text
 from afl.core.text.printable import bounded
 from afl.engine.errors import NoProgress, RunLimitReached, StepFailure
 from afl.engine.execution.generations import LaterGeneration
+from afl.engine.execution.inbox import Inbox
 from afl.engine.execution.iteration_room import IterationRoom
 from afl.engine.execution.ports import RunEnvironment
 from afl.engine.execution.step_paths import failure_of, line_of, source_location, step_path, stuck_paths
@@ -65,11 +66,14 @@ class Execution:
         "end_was_reported",
         "ended",
         "ended_at_ms",
+        "event_waits",
         "execution",
+        "executions_before",
         "has_caught",
         "has_effects",
         "held_events",
         "id",
+        "inbox",
         "inputs",
         "is_ended",
         "iterations",
@@ -78,6 +82,7 @@ class Execution:
         "made",
         "max_open_events",
         "new_scripts",
+        "next_inputs",
         "now_ms",
         "open_events",
         "plan",
@@ -90,6 +95,7 @@ class Execution:
         "scripts",
         "steps",
         "trace",
+        "waiting",
         "waiting_foreachs",
     )
 
@@ -102,10 +108,12 @@ class Execution:
         *,
         count: int,
         later: LaterGeneration | None = None,
+        inbox: Inbox | None = None,
     ) -> None:
         """Continue what a workflow's row says, with the root as its only step so far.
 
         `count`: how many steps were made. `later`: what marks the steps of a workflow that was run again.
+        `inbox`: its pending external events.
         """
         self.plan = plan
         self.id = row.id
@@ -118,6 +126,7 @@ class Execution:
         #: The revision in the store that this state continues; 0: nothing is stored yet.
         self.revision = row.revision
         self.execution, self.later = row.execution, later
+        self.executions_before = row.executions_before
         self.runner_id, self.lane = row.runner_id, row.lane
         self.inputs = row.inputs
         self.iterations = row.iterations
@@ -154,6 +163,13 @@ class Execution:
         self.runs_scripts = environment.runs_scripts
         self.scripts: dict[str, StepRecord] = {}
         self.new_scripts: list[StepRecord] = []
+        #: Pending external events, and steps that wait for one: by name, in order of creation.
+        self.inbox = inbox if inbox is not None else Inbox()
+        self.event_waits: dict[str, deque[StepRecord]] = {}
+        #: Steps that wait for the runtime: for an external event, a time, or their next attempt.
+        self.waiting: dict[str, StepRecord] = {}
+        #: The inputs of the next execution, once a step has come to continue as new.
+        self.next_inputs: Mapping[str, Value] | None = None
         #: A step has failed and was caught: what failed blocks have yielded is left out from here on.
         self.has_caught = False
         self._effects: Batch | None = None
@@ -167,7 +183,7 @@ class Execution:
         """Return a new run, of a row that no store has yet: its root is to run. `params`: the row's inputs with the
         workflow's defaults. Raises LimitReached.
         """
-        root_id = derived_id(row.id, row.id, f"execution-{row.execution}")
+        root_id = derived_id(row.id, row.id, f"execution-{row.execution_number}")
         root = StepRecord(root_id, 0, ObjectType.WORKFLOW, row.created_at_ms)
         execution = cls(plan, row, root, environment, count=1)
         execution.give(root, params, root.returns)
@@ -386,6 +402,11 @@ class Execution:
         if self.cancelled:
             return CANCELLED
         return ERROR if self.root.error is not None else COMPLETED
+
+    @property
+    def number(self) -> int:
+        """Return the number of this execution under its workflow id, from 1."""
+        return self.executions_before + self.execution
 
     @property
     def outputs(self) -> Mapping[str, Value]:

@@ -3,14 +3,18 @@
 #: Modules that other packages import; the others are private to this one.
 PUBLIC_MODULES = (
     "entities",
+    "history",
     "parked",
     "plan",
     "records",
+    "schedules",
     "step_rows",
     "step_values",
     "store",
     "store_identity",
+    "timers",
     "tombstones",
     "upkeep",
+    "waiting",
     "workflow_rows",
 )

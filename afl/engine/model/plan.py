@@ -12,6 +12,7 @@ from typing import NamedTuple, Protocol
 
 from afl.compiled.program import Kind
 from afl.engine.model.records import Frame
+from afl.engine.model.waiting import LibraryFacet, RetryPlan
 from afl.engine.types import ObjectType, Value
 from afl.engine.values.declared import Fit, Look
 
@@ -50,6 +51,7 @@ class FacetPlan:
         "is_event",
         "is_schema",
         "kind",
+        "library",
         "line",
         "mixins",
         "name",
@@ -60,6 +62,7 @@ class FacetPlan:
         "pre_script",
         "reads_steps",
         "required_returns",
+        "retry",
         "return_defaults",
         "return_looks",
         "return_types",
@@ -75,6 +78,8 @@ class FacetPlan:
         self.kind = kind
         self.is_event = kind is Kind.EVENT_FACET
         self.is_schema = kind is Kind.SCHEMA
+        #: The library facet that this is: the runtime answers its steps, and no agent learns of them.
+        self.library: LibraryFacet | None = None
         #: In order of declaration; types are qualified (language reference, 9.2).
         self.param_types: Mapping[str, object] = {}
         self.return_types: Mapping[str, object] = {}
@@ -93,6 +98,8 @@ class FacetPlan:
         self.yield_targets: Mapping[str, str | None] = {}
         #: The time that an agent has for its event, by the signature.
         self.timeout_ms: int | None = None
+        #: The further attempts at its event, by the signature.
+        self.retry: RetryPlan | None = None
         #: Whether the program uses steps as values anywhere.
         self.reads_steps = False
         self.return_defaults: tuple[tuple[str, Default], ...] = ()
@@ -176,6 +183,7 @@ class StatementPlan:
         "parameter_defaults",
         "plain",
         "required_returns",
+        "retry",
         "source_text",
         "timeout_ms",
         "waits",
@@ -202,6 +210,8 @@ class StatementPlan:
         self.parameter_defaults: tuple[tuple[str, Default], ...] = ()
         #: The time that an agent has for the event, by the call or else by the callee's signature.
         self.timeout_ms: int | None = None
+        #: The further attempts at the event, by the call or else by the callee's signature.
+        self.retry: RetryPlan | None = None
         #: The returns that an agent's result must have.
         self.required_returns: tuple[str, ...] = ()
         #: Whether an expression uses the step itself as a value: then it is kept, to be read through that value.

@@ -15,7 +15,7 @@ from afl.engine.types import Value
 
 if TYPE_CHECKING:
     from afl.engine.model.plan import BlockPlan, FacetPlan, MixinPlan, OuterWait, StatementPlan
-    from afl.engine.model.step_rows import BlockIds, BoundStep
+    from afl.engine.model.step_rows import BlockIds, BoundStep, RetryRecord
     from afl.engine.model.step_values import StepLookup
     from afl.engine.model.store import ErrorRecord
 
@@ -43,7 +43,7 @@ class StepKind(StrEnum):
 
 
 _CALLS = frozenset({"facet", "caught", "captured"})
-_EVENT = frozenset({"attempt", "event_state", "answered_by", "deadline_ms"})
+_EVENT = frozenset({"attempt", "event_state", "answered_by", "deadline_ms", "retry"})
 
 #: The slots that the records of each kind use, besides those that all kinds do. The others keep what they begin with.
 KIND_SLOTS: Final[Mapping[StepKind, frozenset[str]]] = {
@@ -84,6 +84,7 @@ class StepRecord:
         "plan",
         "queued",
         "reported",
+        "retry",
         "returns",
         "revision",
         "size",
@@ -122,6 +123,8 @@ class StepRecord:
         self.foreach_value: Value = None
         self.created_at_ms = created_at_ms
         self.deadline_ms: int | None = None
+        #: For a step of which an attempt has failed, and that tries again.
+        self.retry: RetryRecord | None = None
         #: A block's running state. For a foreach block `blocks` holds its instances instead.
         self.frame: Frame | None = None
         #: The block steps that this step (or foreach) runs, and how many have not ended.

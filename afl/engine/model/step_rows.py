@@ -34,6 +34,15 @@ class ErrorRecord(NamedTuple):
     line: int = 0
 
 
+class RetryRecord(NamedTuple):
+    """How far a step's `Retry` has come."""
+
+    #: The attempt that the present series of attempts began with.
+    first_attempt: int
+    #: The failure of the last attempt.
+    error: ErrorRecord
+
+
 class StepDocument(NamedTuple):
     """One step as stored: an immutable snapshot. Ids of other steps tie the tree together."""
 
@@ -63,8 +72,11 @@ class StepDocument(NamedTuple):
     foreach_value: Value = None
     #: When the step was created, ms since the epoch.
     created_at_ms: int = 0
-    #: Absolute deadline of the current event, ms since the epoch; None: no time limit.
+    #: The time of the step's timer, ms since the epoch: the deadline of its current event, the end of a wait, or the
+    #: next attempt; None: no timer.
     deadline_ms: int | None = None
+    #: For a step of which an attempt has failed, and that tries again: how far it is; else None.
+    retry: RetryRecord | None = None
 
 
 class BlockIds:
@@ -98,7 +110,7 @@ _complete_step: Final = row_maker(
     StepDocument,
     "id", "workflow_id", "number", "revision", "object_type", "state", "statement_id", "facet_name", "container_id",
     "container_type", "block_id", "root_id", "params", "returns", "attempt", "event_state", "error",
-    "foreach_index", "foreach_var", "foreach_value", "created_at_ms", "deadline_ms",
+    "foreach_index", "foreach_var", "foreach_value", "created_at_ms", "deadline_ms", "retry",
 )  # fmt: skip
 
 
@@ -162,6 +174,7 @@ class BoundStep:
                 None,
                 None,
                 self.created_at_ms,
+                None,
                 None,
             ),
         )

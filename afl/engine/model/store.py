@@ -16,13 +16,24 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol, Self
 
 from afl.engine.model.entities import LogDefinition, TaskDefinition, TaskState
+from afl.engine.model.history import EarlyWorkflow as EarlyWorkflow
+from afl.engine.model.history import HistoryKind as HistoryKind
+from afl.engine.model.history import HistoryRow as HistoryRow
+from afl.engine.model.history import HistoryStore as HistoryStore
 from afl.engine.model.parked import ParkedHead as ParkedHead
 from afl.engine.model.parked import ParkedRecord as ParkedRecord
 from afl.engine.model.parked import ParkedStore as ParkedStore
 from afl.engine.model.parked import ParkedUsage as ParkedUsage
 from afl.engine.model.parked import ParkedWorkflow as ParkedWorkflow
+from afl.engine.model.schedules import ScheduleChange as ScheduleChange
+from afl.engine.model.schedules import ScheduleRow as ScheduleRow
+from afl.engine.model.schedules import ScheduleStore as ScheduleStore
 from afl.engine.model.step_rows import ErrorRecord as ErrorRecord
+from afl.engine.model.step_rows import RetryRecord as RetryRecord
 from afl.engine.model.step_rows import StepDocument as StepDocument
+from afl.engine.model.timers import TimerKind as TimerKind
+from afl.engine.model.timers import TimerRow as TimerRow
+from afl.engine.model.timers import TimerStore as TimerStore
 from afl.engine.model.workflow_rows import CANCELLED as CANCELLED
 from afl.engine.model.workflow_rows import COMPLETED as COMPLETED
 from afl.engine.model.workflow_rows import ENDED_STATUSES as ENDED_STATUSES
@@ -118,6 +129,19 @@ class Batch:
     task_ends: list[TaskEnd] = field(default_factory=list)
     #: Entries of the step log; upserts by id, so that repeated work has one entry.
     logs: list[LogDefinition] = field(default_factory=list)
+    #: Timers that steps begin with; upserts by step.
+    timers: list[TimerRow] = field(default_factory=list)
+    #: Ids of steps whose timer is done with; ids without a timer are passed over. A step that is in `timers` too keeps
+    #: that one.
+    timers_done: list[str] = field(default_factory=list)
+    #: New rows of histories. The batch is refused, with WorkflowConflict, when another writer has used a number.
+    history: list[HistoryRow] = field(default_factory=list)
+    #: Rows of histories that have changed (an event was taken, or dropped).
+    history_changes: list[HistoryRow] = field(default_factory=list)
+    #: Workflow id to an execution: rows of earlier executions go, except pending events.
+    history_trims: dict[str, int] = field(default_factory=dict)
+    #: Changes of schedules. The batch is refused, with WorkflowConflict, when one is not at its expected revision.
+    schedules: list[ScheduleChange] = field(default_factory=list)
     #: Programs to keep: fingerprint to the compiled program's text.
     programs: dict[str, bytes] = field(default_factory=dict)
     #: The annotations of these programs, by fingerprint.
@@ -141,6 +165,12 @@ class Batch:
             or self.parked
             or self.unparked
             or self.programs
+            or self.timers
+            or self.timers_done
+            or self.history
+            or self.history_changes
+            or self.history_trims
+            or self.schedules
         )
 
 
@@ -152,7 +182,7 @@ class ChangesOnly(Batch):
     has_changes_only = True
 
 
-class Store(ParkedStore, Protocol):
+class Store(ParkedStore, TimerStore, HistoryStore, ScheduleStore, Protocol):
     """The engine's face of a store."""
 
     def commit_batch(self, batch: Batch) -> int:
@@ -160,9 +190,11 @@ class Store(ParkedStore, Protocol):
         numbered without gaps; 0 when it has none).
 
         Raises ValueRefused, before any other check, for a value that is not an AFL value in a batch that is not the
-        engine's own. The order is: revisions and confirms (WorkflowConflict names every workflow that lost), positions
-        (PositionLost), then the rows. If one of them is refused, nothing is written. Steps and parked records are
-        upserts by id; programs are written once, and the newest annotations of each are kept.
+        engine's own. The order is: revisions and confirms, then new numbers of histories, then schedules
+        (WorkflowConflict names every workflow or schedule that lost), positions (PositionLost), then the rows. A change
+        that `replaces` deletes the workflow's other rows first: steps, timers, and ended tasks and log entries. If one
+        of them is refused, nothing is written. Steps and parked records are upserts by id; programs are written once,
+        and the newest annotations of each are kept.
         """
 
     def load_workflow(self, workflow_id: str) -> WorkflowRow | None: ...

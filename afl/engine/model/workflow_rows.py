@@ -46,12 +46,21 @@ class WorkflowRow(NamedTuple):
     workflow_version: str = WORKFLOW_VERSION
     step_schema_version: str = STEP_SCHEMA_VERSION
     runtime_version: str = RUNTIME_VERSION
+    #: The number of executions before the one that this row began with: those that continued as new.
+    executions_before: int = 0
+    #: External events that no wait has taken yet.
+    pending_events: int = 0
+
+    @property
+    def execution_number(self) -> int:
+        """Return the number of the current execution under this id, from 1: it counts up whatever begins a new one."""
+        return self.executions_before + self.execution
 
 
 class WorkflowChange:
     """The change of one workflow: its row (revision = `expected_revision` + 1) and the steps made or changed."""
 
-    __slots__ = ("_workflow", "expected_revision", "revision", "rows", "runnable", "workflow_id")
+    __slots__ = ("_workflow", "expected_revision", "replaces", "revision", "rows", "runnable", "workflow_id")
 
     def __init__(
         self, workflow: WorkflowRow, expected_revision: int, steps: Sequence[StepDocument | BoundStep] = ()
@@ -64,6 +73,8 @@ class WorkflowChange:
         self.expected_revision = expected_revision
         #: The steps in the engine's form; most stores use `steps`.
         self.rows = steps
+        #: Whether the workflow begins anew with these steps: all rows of its earlier ones go.
+        self.replaces = False
 
     @property
     def workflow(self) -> WorkflowRow:
@@ -96,6 +107,7 @@ class RunningChange(WorkflowChange):
         The parameters are positional: by keyword this takes twice as long, for each iteration.
         """
         self._workflow = None
+        self.replaces = False
         self._before = before
         self.workflow_id = before.id
         self.revision = expected_revision + 1

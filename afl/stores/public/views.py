@@ -130,6 +130,7 @@ def document_of(
         foreach_value=kept_value(step.foreach_value, f"step {step.id}, foreach_value"),
         created_at_ms=step.timestamp or 0,
         deadline_ms=None if before is None else before.deadline_ms,
+        retry=None if before is None else before.retry,
     )
     notes = StepNotes(
         revision=revision,
