@@ -24,11 +24,10 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its documen
 
 from afl.core.backoff import Backoff, FailedAttempts
 from afl.core.process.long_waits import WAITS
-from afl.core.process.stopping import PROCESS_STOP
 from afl_stream.kafka.admin_client import RenewedClient
+from afl_stream.kafka.bounds import bounds_when_told
 from afl_stream.kafka.errors import ClientLog, Connection, error_of, is_silence, settings_error, transport_error
 from afl_stream.kafka.topic_ids import NO_ID
-from afl_stream.kafka.view import is_reported
 from afl_stream.kafka.waits import came_true, in_thread, result_of
 from afl_stream.transport import (
     BrokerTooOld,
@@ -186,21 +185,19 @@ class KafkaAdmin:
 
         The admin client's own connection asks: on a consumer's, a broker answers after the fetch that it holds.
         """
-        deadline_s = time.monotonic() + _BOUNDS_TIMEOUT_S
-        while not is_reported(*(found := self._bounds_of(partition, deadline_s))):
-            if time.monotonic() >= deadline_s or PROCESS_STOP.wait(_ASK_AGAIN_S):
-                raise self._connection.unavailable(f"no answer about the bounds of {partition.topic}")
-        return Watermarks(low=found[0], high=found[1])
-
-    def _bounds_of(self, partition: TopicPartition, deadline_s: float) -> list[int]:
-        """Return the first and the next offset, or values below 0 where the question failed in passing."""
-        tp = KafkaPartition(partition.topic, partition.partition)
-        timeout_s = max(_ASK_AGAIN_S, deadline_s - time.monotonic())
         try:
-            asked = self._ask_offsets([tp], timeout_s)
-            return [self._result(found[tp], f"the bounds of {partition.topic}").offset for found in asked]
+            found = bounds_when_told(partial(self._bounds_of, partition), _BOUNDS_TIMEOUT_S, _ASK_AGAIN_S)
         except KafkaException as error:
             raise self._error(error_of(error), partition.topic) from error
+        if found is None:
+            raise self._connection.unavailable(f"no answer about the bounds of {partition.topic}")
+        return found
+
+    def _bounds_of(self, partition: TopicPartition, timeout_s: float) -> list[int]:
+        """Return the first and the next offset, or values below 0 where the question failed in passing."""
+        tp = KafkaPartition(partition.topic, partition.partition)
+        asked = self._ask_offsets([tp], timeout_s)
+        return [self._result(found[tp], f"the bounds of {partition.topic}").offset for found in asked]
 
     def ask_bounds(
         self, partitions: Sequence[TopicPartition]

@@ -72,6 +72,14 @@ def transport_error(error: KafkaError, address: str, topic: str | None = None, g
     return TransportError(f"{address}: {error.name()}: {text}")
 
 
+def passes(error: KafkaError) -> bool:
+    """Return whether a broker's answer is one that librdkafka recovers from by itself: the question is asked again.
+
+    A question without an answer is not: its own time-out was waited for.
+    """
+    return error.code() > 0 and decision_of(error) is Decision.PASS
+
+
 def settings_error(exception: KafkaException, connection: Connection) -> Exception:
     """Return the error for settings that a client refuses."""
     text = connection.hide(error_of(exception).str())

@@ -171,7 +171,7 @@ def test_a_crash_while_a_workflow_yields_changes_nothing_of_its_result(world: Wo
     for passes in range(LINKS):
         evaluator = deployment.evaluator()
         evaluator.faults.fail_at("control.applied", passes=passes % 3)
-        run_until_it_crashes(evaluator, 20)
+        run_until_it_crashes(evaluator)
         deployment.remove(evaluator, killed=True)
         if asked(deployment) == LINKS:
             break

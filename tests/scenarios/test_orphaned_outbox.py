@@ -4,6 +4,7 @@ from afl.engine.model.store import COMPLETED
 from afl_stream.embedded.transport import Crash, Faults
 from afl_stream.settings.config import EvaluatorSettings
 from afl_stream.wire.messages import StepContinue
+from tests.eventually import eventually
 from tests.worlds.chain import CHAIN, LINKS, start_chain
 from tests.worlds.deployment import Deployment, unique_ids
 from tests.worlds.desk import ASK, DESK, FIRST, REPORT, THIRD, Desk
@@ -14,13 +15,17 @@ from tests.worlds.worlds import EMBEDDED_DURABLE, EMBEDDED_EVERY_STORE, EVERYWHE
 WORLDS = EVERYWHERE
 
 
-def run_until_it_crashes(evaluator: Evaluator, turns: int = 5) -> None:
-    try:
-        for _ in range(turns):
+def run_until_it_crashes(evaluator: Evaluator) -> None:
+    """Run turns until one crashes: how many that takes is the broker's matter."""
+
+    def crashes() -> bool:
+        try:
             evaluator.turn()
-    except Crash:
-        return
-    raise AssertionError("it did not crash")
+        except Crash:
+            return True
+        return False
+
+    eventually(crashes, interval_s=0)
 
 
 def two_evaluators(deployment: Deployment) -> tuple[Evaluator, Evaluator]:
