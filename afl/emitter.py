@@ -15,8 +15,13 @@ from typing import Any, cast
 from afl import ast
 from afl.ast_node import given_id
 from afl.compiled.chains import MAX_CHAIN_DEPTH
+from afl.compiled.library_mark import marked
+from afl.compiled.runtime_mixins import RETRY
+from afl.compiled.runtime_use import has_runtime_retry, says_its_form
 from afl.json_text import to_text
-from afl.source import FileOrigin, MavenOrigin, MongoDBOrigin, SourceOrigin, SourceRegistry
+from afl.library.declarations import NAMESPACE
+from afl.library.used import LibraryUse
+from afl.source import SourceRegistry, provenance
 from afl.syntax.operator_chains import links_of, operator_of, right_of
 
 __all__ = ["NODE_ID_NAMESPACE", "JSONEmitter", "derive_id", "emit_dict", "emit_json", "to_text"]
@@ -76,7 +81,7 @@ class JSONEmitter:
         if self._include_provenance and place.source_id is not None:
             location["sourceId"] = place.source_id
             origin = self._registry.get(place.source_id) if self._registry else None
-            location["provenance"] = _provenance(origin)
+            location["provenance"] = provenance(origin)
         return location
 
 
@@ -103,6 +108,8 @@ class _Emission:
         self._location = location
         self._names_sources = names_sources
         self._taken: dict[str, int] = {}
+        self._library_use = LibraryUse()
+        self._has_retries = False
         #: The number of expression nodes around the node that is being written.
         self._depth = 0
         self._expressions: dict[type, Callable[[Any], Json]] = {
@@ -140,7 +147,7 @@ class _Emission:
             ast.ForeachClause: _foreach,
             ast.Parameter: self._parameter,
             ast.NamedArg: self._arg,
-            ast.ArrayType: lambda node: cast(Json, _type(node)),
+            ast.ArrayType: lambda node: cast(Json, self._type(node)),
             ast.MapEntry: self._entry,
         }
 
@@ -154,10 +161,30 @@ class _Emission:
 
     def _program(self, node: ast.Program) -> Json:
         document: Json = {"type": "Program"}
-        declarations = [self._namespace(item) for item in node.namespaces] + self._declarations(node, "")
+        declarations: list[Json] = []
+        for item in node.namespaces:
+            self._library_use.enter(node, item)
+            declarations.append(self._namespace(item))
+        self._library_use.enter(node, None)
+        declarations += self._declarations(node, "")
+        declarations += (library := self._library())
         if declarations:
             document["declarations"] = declarations
+        if library or (self._has_retries and has_runtime_retry(document)):
+            document = says_its_form(document)
         return self._identify(document, node, "program")
+
+    def _library(self) -> list[Json]:
+        """Return the namespace of the library with what the program uses, without doc comments and foreign places."""
+        used = self._library_use.declarations()
+        if not used:
+            return []
+        self._location = None
+        written = [marked(self._callable(item, NAMESPACE)) for item in used]
+        for document in written:
+            del document["doc"]
+        path = self._path("", f"namespace:{NAMESPACE}")
+        return [{"type": "Namespace", "name": NAMESPACE, "declarations": written, "id": derive_id(path)}]
 
     def _namespace(self, node: ast.Namespace) -> Json:
         document: Json = {"type": "Namespace", "name": node.name}
@@ -207,7 +234,7 @@ class _Emission:
 
     def _schema(self, node: ast.SchemaDecl, namespace: str) -> Json:
         path = self._path(namespace, f"SchemaDecl:{node.name}")
-        fields = [{"name": item.name, "type": _type(item.type)} for item in node.fields]
+        fields = [{"name": item.name, "type": self._type(item.type)} for item in node.fields]
         document: Json = {"type": "SchemaDecl", "name": node.name}
         if node.doc is not None:
             document["doc"] = _doc(node.doc)
@@ -215,10 +242,15 @@ class _Emission:
         return self._identify(document, node, path)
 
     def _parameter(self, node: ast.Parameter) -> Json:
-        document: Json = {"name": node.name, "type": _type(node.type)}
+        document: Json = {"name": node.name, "type": self._type(node.type)}
         if node.default is not None:
             document["default"] = self._expression(node.default)
         return document
+
+    def _type(self, node: ast.Type) -> str | Json:
+        if isinstance(node, ast.TypeRef):
+            return self._library_use.note(node.name)
+        return {"type": "ArrayType", "elementType": self._type(node.element_type)}
 
     # -- blocks and statements ----------------------------------------------------------------------------------------
 
@@ -305,7 +337,7 @@ class _Emission:
         return self._identify({"type": "YieldStmt", "call": self._call(node.call, path + "/call")}, node, path)
 
     def _call(self, node: ast.CallExpr, path: str) -> Json:
-        document: Json = {"type": "CallExpr", "target": node.name}
+        document: Json = {"type": "CallExpr", "target": self._library_use.note(node.name)}
         if node.args:
             document["args"] = [self._arg(item) for item in node.args]
         if node.mixins:
@@ -313,7 +345,8 @@ class _Emission:
         return self._identify(document, node, path)
 
     def _mixin(self, node: ast.MixinSig | ast.MixinCall) -> Json:
-        document: Json = {"type": type(node).__name__, "target": node.name}
+        document: Json = {"type": type(node).__name__, "target": self._library_use.note(node.name)}
+        self._has_retries |= node.name == RETRY
         if node.args:
             document["args"] = [self._arg(item) for item in node.args]
         if node.alias is not None:
@@ -403,12 +436,6 @@ def _doc(node: ast.Doc) -> Json:
     }
 
 
-def _type(node: ast.Type) -> str | Json:
-    if isinstance(node, ast.TypeRef):
-        return node.name
-    return {"type": "ArrayType", "elementType": _type(node.element_type)}
-
-
 def _foreach(node: ast.ForeachClause) -> Json:
     return {"type": "ForeachClause", "variable": node.variable, "iterable": _reference(node.iterable)}
 
@@ -421,16 +448,3 @@ def _literal(node: ast.Literal) -> Json:
 
 def _reference(node: ast.Reference) -> Json:
     return {"type": "InputRef" if node.is_input else "StepRef", "path": list(node.path)}
-
-
-def _provenance(origin: SourceOrigin | None) -> Json:
-    match origin:
-        case FileOrigin(path):
-            return {"type": "file", "path": path}
-        case MongoDBOrigin(collection_id, display_name):
-            return {"type": "mongodb", "collectionId": collection_id, "displayName": display_name}
-        case MavenOrigin(group_id, artifact_id, version, classifier):
-            document = {"type": "maven", "groupId": group_id, "artifactId": artifact_id, "version": version}
-            return document | ({"classifier": classifier} if classifier else {})
-        case None:
-            return {"type": "unknown"}

@@ -11,6 +11,7 @@ from typing import Protocol
 from afl.ast import Program
 from afl.config import AFLConfig, MongoDBConfig
 from afl.errors import ParseError, SourceUnreadable
+from afl.library.declarations import PATH, PREFIX, library
 from afl.source import CompilerInput, FileOrigin, MongoDBOrigin, SourceEntry, SourceRegistry
 from afl.sources.needed_names import needed_namespaces
 from afl.syntax.parser import TextParser, read_source
@@ -66,7 +67,7 @@ class NamespaceIndex:
                 _log.warning("The source path %s does not exist", path)
             below = [path] if path.is_file() else sorted(file for pattern in _PATTERNS for file in path.rglob(pattern))
             for file in below:
-                if file.is_file():
+                if file.is_file() and file.resolve() != PATH:
                     files.setdefault(file.resolve(), file)
         return list(files.values())
 
@@ -119,12 +120,13 @@ class DependencyResolver:
             if isinstance(entry.origin, FileOrigin)
         }
         texts = {entry.text for entry in compiler_input.all_sources}
+        known = frozenset(PREFIX + name for name in library())
         asked: set[str] = set()
         added = [program]
         while added:
             needed: dict[str, object] = {}
             for part in added:
-                needed |= needed_namespaces(part)
+                needed |= needed_namespaces(part, known)
             held = {namespace.name for namespace in program.namespaces}
             missing = [name for name in needed if name not in held and name not in asked]
             asked.update(missing)

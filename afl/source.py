@@ -50,6 +50,20 @@ class MavenOrigin:
 SourceOrigin: TypeAlias = FileOrigin | MongoDBOrigin | MavenOrigin
 
 
+def provenance(origin: SourceOrigin | None) -> dict[str, str]:
+    """Return an origin as compiled programs name it."""
+    match origin:
+        case FileOrigin(path):
+            return {"type": "file", "path": path}
+        case MongoDBOrigin(collection_id, display_name):
+            return {"type": "mongodb", "collectionId": collection_id, "displayName": display_name}
+        case MavenOrigin(group_id, artifact_id, version, classifier):
+            document = {"type": "maven", "groupId": group_id, "artifactId": artifact_id, "version": version}
+            return document | ({"classifier": classifier} if classifier else {})
+        case None:
+            return {"type": "unknown"}
+
+
 @dataclass(frozen=True)
 class SourceEntry:
     """One text with its origin; a library is compiled too, but is not the program itself."""

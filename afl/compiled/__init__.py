@@ -64,7 +64,10 @@ if not TYPE_CHECKING:
 #: Modules that other packages import; the others are private to this one.
 PUBLIC_MODULES = (
     "chains",
+    "library_mark",
     "needs",
     "program",
     "resolved",
+    "runtime_mixins",
+    "runtime_use",
 )

@@ -19,6 +19,7 @@ from afl.compiled.errors import ProgramVersionError as ProgramVersionError
 from afl.compiled.errors import UnknownName as UnknownName
 from afl.compiled.errors import WrongFingerprint as WrongFingerprint
 from afl.compiled.errors import malformed
+from afl.compiled.library_mark import is_marked
 from afl.compiled.text import SCHEMA_VERSION as SCHEMA_VERSION
 from afl.compiled.text import check_schema_version as check_schema_version
 from afl.compiled.text import fingerprint_of, separated, text_of
@@ -78,10 +79,14 @@ class Names:
     def __init__(self) -> None:
         self._kinds: dict[str, Kind] = {}
         self._by_short: dict[str, list[str]] = {}
+        self._library: set[str] = set()
 
-    def add(self, namespace: str, name: str, kind: Kind) -> None:
+    def add(self, namespace: str, name: str, kind: Kind, *, is_library: bool = False) -> None:
+        """Add a name. One of the library is found by its namespace only: it changes no meaning of a short name."""
         qualified = f"{namespace}.{name}" if namespace else name
-        if qualified not in self._kinds:
+        if is_library:
+            self._library.add(qualified)
+        elif qualified not in self._kinds:
             self._by_short.setdefault(name, []).append(qualified)
         self._kinds[qualified] = kind
 
@@ -95,7 +100,7 @@ class Names:
         return [name for name, kind in self._kinds.items() if kind in kinds]
 
     def has_any(self, kinds: frozenset[Kind]) -> bool:
-        return any(kind in kinds for kind in self._kinds.values())
+        return any(kind in kinds for name, kind in self._kinds.items() if name not in self._library)
 
     def resolve(
         self, name: str, namespace: str = "", uses: Iterable[str] = (), kinds: frozenset[Kind] = CALLABLE
@@ -174,6 +179,11 @@ class Declaration:
         return body if isinstance(body, Mapping) and body.get("type") == "PromptBlock" else None
 
     @property
+    def is_library(self) -> bool:
+        """Whether it is the library's: the runtime answers it, no agent does."""
+        return is_marked(self.node)
+
+    @property
     def line(self) -> int:
         return line_of(self.node)
 
@@ -240,12 +250,12 @@ class CompiledProgram:
         #: In source order.
         self.implicits: list[Implicit] = []
         try:
-            for declaration in _declarations(tree, "", ()):
-                if isinstance(declaration, Implicit):
-                    self.implicits.append(declaration)
+            for found in _declarations(tree, "", ()):
+                if isinstance(found, Implicit):
+                    self.implicits.append(found)
                     continue
-                self.names.add(declaration.namespace, declaration.name, declaration.kind)
-                self.declarations[declaration.qualified_name] = declaration
+                self.names.add(found.namespace, found.name, found.kind, is_library=found.is_library)
+                self.declarations[found.qualified_name] = found
         except (LookupError, TypeError, AttributeError, ValueError, RecursionError) as error:
             # A hand-written tree may lack anything, or nest too deep to be walked.
             raise malformed(error) from error
@@ -325,7 +335,8 @@ class CompiledProgram:
         return [d for d in self.declarations.values() if d.kind is Kind.WORKFLOW]
 
     def event_facets(self) -> list[Declaration]:
-        return [d for d in self.declarations.values() if d.kind is Kind.EVENT_FACET]
+        """Return the event facets that agents answer: those of the library are not among them."""
+        return [d for d in self.declarations.values() if d.kind is Kind.EVENT_FACET and not d.is_library]
 
     def schemas(self) -> dict[str, Declaration]:
         return {name: d for name, d in self.declarations.items() if d.kind is Kind.SCHEMA}

@@ -26,6 +26,7 @@ def add_resolved(document: Json) -> Json:
                 writer.declaration(declaration, child["name"], tuple(child.get("uses") or ()))
         else:
             writer.declaration(child, "", ())
+    # A program that uses the library says its form already.
     return {"type": document["type"], "schemaVersion": SCHEMA_VERSION, **document}
 
 

@@ -11,12 +11,14 @@ from afl.compiled.annotations import may_be_annotated, take_annotations
 from afl.compiled.errors import ProgramError, ProgramVersionError, WrongFingerprint, malformed
 from afl.core.versions import WORKFLOW_VERSION, Reading, major_of, reading_of
 
-#: The form of compiled programs that this release writes and reads up to. Raised with each change that is more than an
-#: addition.
+#: The form of compiled programs that this release writes. Raised with each change that is more than an addition.
 SCHEMA_VERSION: Final = WORKFLOW_VERSION
+#: The form of programs of which the runtime itself answers or repeats something. A release that does not know that
+#: would ask agents for it, so it must not read them. This release reads forms up to this one.
+LIBRARY_SCHEMA_VERSION: Final = "2.0"
 
 
-def check_schema_version(found: object, supported: str = SCHEMA_VERSION) -> None:
+def check_schema_version(found: object, supported: str = LIBRARY_SCHEMA_VERSION) -> None:
     """Return if a release that reads up to `supported` can read a program with this schemaVersion.
 
     A program without a version (None) counts as this release's form. Only the first number counts: it is raised when

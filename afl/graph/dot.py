@@ -8,6 +8,7 @@ from afl.graph.model import Cluster, Graph, Item, Vertex, everything
 
 _SHAPES = {
     "event": 'shape=box style="rounded,filled" fillcolor="#fff3d6" color="#c77700" penwidth=2',
+    "wait": 'shape=box style="rounded,filled" fillcolor="#e6f0fb" color="#2c5aa0" penwidth=2',
     "workflow": "shape=box peripheries=2",
     "schema": "shape=note",
     "yield": 'shape=cds style=filled fillcolor="#e3f4e8" color="#2f8f4e"',

@@ -6,6 +6,7 @@ from afl.graph.model import Graph, Item, Vertex, everything
 
 _SHAPES = {
     "event": ("([", "])"),
+    "wait": ("([", "])"),
     "workflow": ("[[", "]]"),
     "schema": ("[/", "/]"),
     "yield": (">", "]"),
@@ -16,6 +17,7 @@ _SHAPES = {
 _ARROWS = {"needs": "-->", "then": "-.->", "fails": "-. fails .->"}
 _CLASSES = {
     "event": "fill:#fff3d6,stroke:#c77700,stroke-width:2px,color:#3b2a00",
+    "wait": "fill:#e6f0fb,stroke:#2c5aa0,stroke-width:2px,color:#06213f",
     "yield": "fill:#e3f4e8,stroke:#2f8f4e,color:#10351d",
     "assert": "fill:#fdeaea,stroke:#c0392b,color:#471410",
 }

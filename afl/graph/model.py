@@ -15,7 +15,7 @@ Node = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vertex:
-    """A statement or a script. `kind`: step, event, workflow, schema, yield, log, assert, script."""
+    """A statement or a script. `kind`: step, event, wait, workflow, schema, yield, log, assert, script."""
 
     id: str
     kind: str
@@ -195,7 +195,10 @@ class _Builder:
         for kinds in (CALLABLE, SCHEMAS):
             found = names.resolve(target, here.namespace, here.uses, kinds).found
             if found is not None:
-                kind = self.program.declarations[found].kind
+                declared = self.program.declarations[found]
+                kind = declared.kind
+                if kind is Kind.EVENT_FACET and declared.is_library:
+                    return "wait"
                 return {Kind.EVENT_FACET: "event", Kind.WORKFLOW: "workflow", Kind.SCHEMA: "schema"}.get(kind, "step")
         return "step"
 

@@ -19,6 +19,7 @@ text { font-family: system-ui, -apple-system, "Segoe UI", "DejaVu Sans", Helveti
 .frame-title { font-size: 12px; fill: #44546a; font-weight: 600 }
 .box { fill: #ffffff; stroke: #8fa1b5; stroke-width: 1.2 }
 .event { fill: #fff4da; stroke: #c77700; stroke-width: 1.8 }
+.wait { fill: #e6f0fb; stroke: #2c5aa0; stroke-width: 1.8 }
 .workflow { fill: #eef1ff; stroke: #5566c9 }
 .schema { fill: #f3f0fa; stroke: #8b74c4 }
 .yield { fill: #e4f5e9; stroke: #2f8f4e }
@@ -38,6 +39,7 @@ text { font-family: system-ui, -apple-system, "Segoe UI", "DejaVu Sans", Helveti
 #: The legend's words for the kinds that need one.
 _LEGEND_WORDS = {
     "event": "event facet: waits for an agent",
+    "wait": "library: the runtime answers",
     "workflow": "workflow",
     "schema": "schema",
     "script": "script",
@@ -108,7 +110,7 @@ def _frames(graph: Graph, found: Layout) -> list[str]:
 
 def _vertex(vertex: Vertex, box: Box) -> str:
     x, y = box.x + box.width / 2, box.y + box.height / 2
-    radius = 16 if vertex.kind in ("event", "yield") else 5
+    radius = 16 if vertex.kind in ("event", "wait", "yield") else 5
     lines = [f"<g id={quoteattr(vertex.id)}>", f'<rect class="box {vertex.kind}" {_rectangle(box)} rx="{radius}"/>']
     if vertex.kind == "workflow":
         inner = Box(box.x + 3, box.y + 3, box.width - 6, box.height - 6)

@@ -10,6 +10,7 @@ from afl.core.strictness import Strictness
 from afl.diagnostics import Diagnostic
 from afl.language_server.documents import Parsed
 from afl.language_server.texts import Text, holds
+from afl.library.declarations import SOURCE_ID
 from afl.validation import examine_program, judged
 from afl.validation.scopes import Scope, Step
 from afl.validation.signatures import Part, Signature, Slot
@@ -19,9 +20,10 @@ from afl.validation.value_types import ValueType
 class Analysis:
     """The analysis of one program, done once."""
 
-    def __init__(self, parts: Iterable[tuple[str, Parsed]]) -> None:
-        """`parts` are the texts of the program with their source ids."""
+    def __init__(self, parts: Iterable[tuple[str, Parsed]], library: Parsed) -> None:
+        """`parts` are the texts of the program with their source ids; every program knows the library."""
         self._parts = dict(parts)
+        self._library = library
         self.program = ast.Program.merge(parsed.tree for parsed in self._parts.values())
         #: The scopes of blocks and `when`s, by the identity of the node.
         self.scopes: dict[int, Scope] = {}
@@ -44,6 +46,8 @@ class Analysis:
     def text(self, source_id: str | None) -> Text | None:
         """Return the text that this source id stands for."""
         part = self._parts.get(source_id or "")
+        if part is None and source_id == SOURCE_ID:
+            part = self._library
         return part.text if part else None
 
     def findings(self, source_id: str) -> list[Diagnostic]:
@@ -53,11 +57,13 @@ class Analysis:
 
     def declarations(self, source_id: str) -> list[Signature]:
         """Return the declarations of one text."""
-        return [item for item in self.symbols.all if item.node.location and item.node.location.source_id == source_id]
+        declared = [*self.symbols.all, *(item for item in self.symbols.by_name.values() if item.is_library)]
+        return [item for item in declared if item.node.location and item.node.location.source_id == source_id]
 
     def namespaces(self, name: str) -> list[ast.Namespace]:
-        """Return every opening of a namespace."""
-        return [item for item in self.program.namespaces if item.name == name]
+        """Return every opening of a namespace, that of the library included."""
+        openings = [*self.program.namespaces, *self._library.tree.namespaces]
+        return [item for item in openings if item.name == name]
 
     def name_place(self, signature: Signature) -> ast.SourceLocation | None:
         """Return the place of a declaration's name; None for built-in names."""

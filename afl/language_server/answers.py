@@ -43,7 +43,7 @@ class Answers:
         parts = self.project.program_of(document, parsed)
         known = self._analyses.get(document.source_id)
         if known is None or not known.is_of(parts):
-            known = self._analyses[document.source_id] = Analysis(parts)
+            known = self._analyses[document.source_id] = Analysis(parts, self.project.library)
         return known
 
     def forget(self, uri: str) -> None:

@@ -88,8 +88,9 @@ class Completer:
         """Return declarations by their shortest names that work here, or those of the namespace that is written."""
         part = self._analysis.part_at(self._source_id, *place)
         namespace = ".".join(cursor.path)
+        self._symbols.declare_library()
         for signature in self._symbols.by_name.values():
-            if signature.kind not in kinds:
+            if signature.kind not in kinds or not _is_for(signature, cursor.wanted):
                 continue
             if cursor.path:
                 if signature.part.namespace == namespace:
@@ -199,6 +200,11 @@ def detailed(analysis: Analysis, item: lsp.CompletionItem, qualified: str) -> ls
         item.detail = declared(analysis, signature)
         item.documentation = _markdown(declaration_text(analysis, signature))
     return item
+
+
+def _is_for(signature: Signature, wanted: Wanted) -> bool:
+    """Say whether a declaration is meant for a place: the library has some to call, and others to mix in."""
+    return not signature.is_library or (signature.kind is Kind.EVENT_FACET) is not (wanted is Wanted.MIXIN)
 
 
 def _type_name(slot: Slot) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 from pathlib import Path
 
 from pygls.uris import from_fs_path, to_fs_path
@@ -11,6 +12,7 @@ from pygls.uris import from_fs_path, to_fs_path
 from afl.errors import SourceUnreadable
 from afl.language_server.documents import Document, Parsed
 from afl.language_server.texts import Text, Units
+from afl.library.declarations import library_text, library_tree
 from afl.source import FILE_SUFFIXES, FileOrigin
 from afl.syntax.parser import read_source
 
@@ -29,6 +31,11 @@ class Project:
         self._units = units
         self._open: dict[str, Document] = {}
         self._files: dict[str, tuple[tuple[int, int], Document]] = {}
+
+    @cached_property
+    def library(self) -> Parsed:
+        """The library, which every program knows without a file."""
+        return Parsed(Text(library_text(), self._units), library_tree())
 
     # -- what is open -------------------------------------------------------------------------------------------------
 
@@ -137,8 +144,8 @@ class Project:
         return {source_id: parsed for source_id, item in documents if (parsed := item.latest) is not None}
 
     def namespaces(self) -> frozenset[str]:
-        """Return every namespace of the workspace."""
-        return frozenset(name for parsed in self.trees().values() for name in parsed.opened)
+        """Return every namespace of the workspace, and that of the library."""
+        return self.library.opened.union(*(parsed.opened for parsed in self.trees().values()))
 
     def concerned(self, namespace: str) -> list[str]:
         """Return the source ids of the documents that open a namespace or use it."""

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import fields
 from functools import cache
 
 from afl import ast
 
 
-def needed_namespaces(program: ast.Program) -> dict[str, ast.SourceLocation | None]:
-    """Return each needed namespace, with the first place that names it."""
+def needed_namespaces(
+    program: ast.Program, known: Collection[str] = frozenset()
+) -> dict[str, ast.SourceLocation | None]:
+    """Return each needed namespace, with the first place that names it; full names that are known need none."""
     found: dict[str, ast.SourceLocation | None] = {}
     for node in nodes(program):
         if isinstance(node, ast.UsesDecl):
             found.setdefault(node.name, node.location)
         elif isinstance(node, ast.CallExpr | ast.MixinSig | ast.MixinCall | ast.TypeRef):
             namespace = node.name.rpartition(".")[0]
-            if namespace:
+            if namespace and node.name not in known:
                 found.setdefault(namespace, node.location)
     return found
 

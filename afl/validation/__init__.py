@@ -8,7 +8,7 @@ from afl.ast import Program
 from afl.diagnostics import Diagnostic
 from afl.validation.declarations import DeclarationChecker
 from afl.validation.findings import Findings
-from afl.validation.recursion import check_recursion
+from afl.validation.recursion import check_continuing, check_recursion
 from afl.validation.rules import RULES, Rule
 from afl.validation.statements import ScopeObserver
 from afl.validation.strictness import judged
@@ -38,6 +38,7 @@ def examine_program(program: Program, observer: ScopeObserver | None = None) -> 
     for signature in symbols.all:
         checker.check(signature)
     check_recursion(symbols, findings)
+    check_continuing(symbols, findings)
     # Texts keep their given order, as far as the tree still shows it.
     order: dict[str | None, int] = {}
     implicits = (implicit for implicit, _ in symbols.implicits)

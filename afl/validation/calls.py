@@ -8,6 +8,7 @@ from afl import ast
 from afl.validation.constants import ConstantChecker
 from afl.validation.expressions import ExpressionChecker
 from afl.validation.findings import Findings, listed, name_place, target_place
+from afl.validation.runtime_mixins import check_runtime_mixin
 from afl.validation.scopes import Scope
 from afl.validation.signatures import Mixin, Part, Signature, Slot
 from afl.validation.symbols import Symbols
@@ -28,7 +29,7 @@ class CallChecker:
         slots = None if callee is None else callee.returns if callee.is_schema else callee.params
         given = self.check_values(call.args, slots, scope)
         for mixin in mixins:
-            self.check_mixin(mixin, scope)
+            self.check_mixin(mixin, scope, callee)
         if callee is None or slots is None:
             return
         if callee.is_schema:
@@ -37,13 +38,15 @@ class CallChecker:
         if self._check_names(call.args, callee):
             self._check_missing(call, callee, given, mixins, scope.declaration.part)
 
-    def check_mixin(self, mixin: Mixin, scope: Scope) -> None:
-        """Check one mixin of a call or a signature by itself."""
+    def check_mixin(self, mixin: Mixin, scope: Scope, owner: Signature | None) -> None:
+        """Check one mixin of a call, or of a signature, of `owner`."""
         self._symbols.report_facet(scope.declaration.part, mixin.node)
         target = mixin.target
         self.check_values(mixin.node.args, None if target is None else target.params, scope)
         if target is not None:
             self._check_names(mixin.node.args, target)
+            if target.is_library:
+                check_runtime_mixin(mixin.node, target, owner, self._findings)
 
     def check_sub_step(self, mixin: Mixin, part: Part) -> None:
         """Warn about parameters without a value in an aliased mixin, which runs as a step of its own."""
@@ -99,7 +102,7 @@ class CallChecker:
             return
         supplied = set(self._symbols.implicit_params(part, callee))
         for mixin in (*mixins, *callee.mixins):
-            if mixin.node.alias is None:
+            if mixin.configures:
                 supplied.update(arg.name for arg in mixin.node.args)
         missing = [name for name in missing if name not in supplied]
         if missing:

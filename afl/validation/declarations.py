@@ -78,7 +78,7 @@ class DeclarationChecker:
             **dict.fromkeys(signature.params, "a parameter"),
         }
         for mixin in signature.mixins:
-            self._calls.check_mixin(mixin, scope)
+            self._calls.check_mixin(mixin, scope, signature)
             alias = mixin.node.alias
             if alias is None:
                 continue

@@ -1,4 +1,4 @@
-"""Find declarations that always call themselves, directly or through others."""
+"""Find declarations that always call themselves, directly or through others, and workflows that start over at once."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Container, Iterator
 
 from afl import ast
 from afl.validation.findings import Findings, target_place
+from afl.validation.references import references_in
 from afl.validation.signatures import Signature
 from afl.validation.symbols import Symbols
 
@@ -26,6 +27,24 @@ def check_recursion(symbols: Symbols, findings: Findings) -> None:
             if callee == name or component[callee] == component[name]:
                 findings.report("RECURSIVE_CALL", target_place(call), name=name, callee=callee)
                 break
+
+
+def check_continuing(symbols: Symbols, findings: Findings) -> None:
+    """Report each workflow that continues as new whatever happens, and before anything has."""
+    for signature in symbols.all:
+        clauses = ast.clauses(signature.node.body) if isinstance(signature.node, ast.WorkflowDecl) else []
+        if not clauses or clauses[0].foreach is not None:
+            continue
+        for step in clauses[0].block.steps:
+            if isinstance(step, ast.StepStmt) and _continues(signature, step.call):
+                findings.report("CONTINUES_AT_ONCE", target_place(step.call), name=signature.name)
+
+
+def _continues(signature: Signature, call: ast.CallExpr) -> bool:
+    known = signature.part.callees.get(call.name)
+    callee = known.signature if known is not None else None
+    is_it = callee is not None and callee.is_library and callee.name == "ContinueAsNew"
+    return is_it and all(reference.is_input for reference in references_in(call))
 
 
 def _certain_calls(signature: Signature, known_names: Container[str]) -> Iterator[tuple[str, _Call]]:

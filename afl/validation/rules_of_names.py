@@ -17,6 +17,13 @@ NAME_RULES: dict[str, Rule] = {
         "namespace a { schema S { x: Int, «x»: String } }",
         "namespace a { schema S { x: Int, y: String } }",
     ),
+    "LIBRARY_NAME": error(
+        "LIBRARY_NAME",
+        "A program declares no name of the library, which the runtime answers.",
+        "'{name}' is declared by the library, and the runtime answers it; give yours another name or namespace",
+        "namespace afl { event facet «Sleep»(ms: Int) }",
+        "namespace afl { event facet Doze(ms: Int) }\nnamespace a { event facet Sleep(ms: Int) }",
+    ),
     "DUPLICATE_PARAM": error(
         "DUPLICATE_PARAM",
         "Parameters have different names, and so have returns; a parameter and a return may share one.",
@@ -126,5 +133,14 @@ NAME_RULES: dict[str, Rule] = {
         "{name} calls {callee}, which always leads back to it: this never ends",
         "namespace a { facet F() andThen { s = «F»() } }",
         "namespace a { facet F(xs: [Json]) andThen foreach x in $.xs { s = F(xs = $.x.xs) } }",
+    ),
+    "CONTINUES_AT_ONCE": warning(
+        "CONTINUES_AT_ONCE",
+        "A workflow continues as new after something: after a step that `ContinueAsNew` refers to, or in a case.",
+        "{name} continues as new at once, in each execution again: this never ends",
+        'namespace a { workflow W(n: Long) andThen { s = «afl.ContinueAsNew»(inputs = #{"n": $.n + 1}) } }',
+        'namespace a { workflow W() andThen { s = afl.WaitForEvent(name = "x") andThen '
+        "{ t = afl.ContinueAsNew(inputs = #{}) } } }",
+        "put it in the andThen block of the step that it is to wait for",
     ),
 }

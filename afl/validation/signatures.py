@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from afl import ast
 from afl.compiled.program import Kind
+from afl.compiled.runtime_mixins import TIMEOUT
 from afl.validation.value_types import STRING, ValueType
 
 
@@ -65,6 +66,19 @@ class Mixin(NamedTuple):
     def short_name(self) -> str:
         return self.node.name.rpartition(".")[2]
 
+    @property
+    def is_runtimes(self) -> bool:
+        """Whether the runtime itself acts on it, as on `Timeout` and `Retry` of the library."""
+        return self.target is not None and self.target.is_library
+
+    @property
+    def configures(self) -> bool:
+        """Whether its arguments are values for parameters of the step: those for the runtime are not.
+
+        `Timeout` without its namespace is an exception: its arguments are sent to agents, too.
+        """
+        return self.node.alias is None and (not self.is_runtimes or self.node.name == TIMEOUT)
+
 
 @dataclass(slots=True, eq=False, repr=False)
 class Signature:
@@ -83,6 +97,8 @@ class Signature:
     #: The names that the script in front of the blocks sets, and whether it may set others.
     scripted: dict[str, Slot] = field(default_factory=dict)
     is_open: bool = False
+    #: Whether it is declared by the library: the runtime answers its steps.
+    is_library: bool = False
 
     @property
     def is_schema(self) -> bool:
@@ -135,7 +151,7 @@ def mixin_extras(mixins: list[Mixin], declared: dict[str, Slot] | None) -> Itera
         if mixin.node.alias is not None:
             held = None if mixin.target is None else ValueType("Map", facet=mixin.target.qualified)
             yield mixin.node.alias, Slot(held, place=alias_place(mixin.node))
-        else:
+        elif mixin.configures:
             for arg in mixin.node.args:
                 if declared is not None and arg.name not in declared:
                     yield arg.name, Slot(None, place=arg.location)

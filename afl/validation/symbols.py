@@ -6,14 +6,16 @@ from collections.abc import Iterator, Sequence
 
 from afl import ast
 from afl.compiled.program import CALLABLE, SCHEMAS, Kind, Names
+from afl.compiled.runtime_mixins import RETRY, TIMEOUT
 from afl.core.limits import MAX_TOPIC_NAME_CHARS
 from afl.core.types import BUILTIN_TYPES
 from afl.diagnostics import display_name
+from afl.library.declarations import NAMESPACE, PREFIX, SOURCE_ID, library, reaches_library
 from afl.validation.findings import Findings, listed, name_place, target_place
 from afl.validation.other_languages import type_hint
 from afl.validation.scripts import check_script
 from afl.validation.signatures import BROKEN, UNKNOWN, Answer, Mixin, Part, Signature, Slot, mixin_extras
-from afl.validation.value_types import BY_NAME, INT, ValueType
+from afl.validation.value_types import BY_NAME, ValueType
 
 _KINDS: dict[type, Kind] = {
     ast.FacetDecl: Kind.FACET,
@@ -24,21 +26,6 @@ _KINDS: dict[type, Kind] = {
 
 #: Kafka's limit for the name of a topic, less the default prefix `afl.events.` in front of the facet's name.
 MAX_EVENT_NAME_LENGTH = MAX_TOPIC_NAME_CHARS - len("afl.events.")
-
-_TOP_LEVEL = Part("", ())
-
-#: Mixins that the runtime knows without a declaration, by their short names.
-_WELL_KNOWN = {
-    "Timeout": Signature(
-        "Timeout",
-        "Timeout",
-        Kind.FACET,
-        _TOP_LEVEL,
-        ast.FacetDecl(ast.FacetSig("Timeout")),
-        {unit: Slot(INT, True) for unit in ("hours", "minutes", "seconds", "ms")},
-    )
-}
-
 
 _BUILTIN_SLOTS = {name: Slot(BY_NAME.get(name)) for name in BUILTIN_TYPES}
 
@@ -56,6 +43,7 @@ class Symbols:
         self.all: list[Signature] = []
         #: Every implicit, with the part of the program around it.
         self.implicits: list[tuple[ast.ImplicitDecl, Part]] = []
+        self._has_library = False
         self._declare_all(program)
         for signature in self.all:
             self._type(signature)
@@ -97,7 +85,7 @@ class Symbols:
 
     def named(self, qualified: str) -> Signature | None:
         """Return the declaration that the type of a value names."""
-        return self.by_name.get(qualified) or _WELL_KNOWN.get(qualified)
+        return self.by_name.get(qualified)
 
     def implicit_params(self, part: Part, callee: Signature) -> frozenset[str]:
         """Return the parameters that an implicit supplies to calls of a facet from a part of the program.
@@ -121,8 +109,11 @@ class Symbols:
         if known is None:
             known = self._look_up_facet(part, name)
             if known is None:
-                builtin = _WELL_KNOWN.get(name)
-                known = Answer(builtin) if builtin is not None else self._unknown(name, CALLABLE)
+                known = self._unknown(name, CALLABLE)
+                if name in (TIMEOUT, RETRY):
+                    # The runtime's, where the program declares none.
+                    self.declare_library()
+                    known = Answer(self.by_name[PREFIX + name])
             part.facets[name] = known
         return known
 
@@ -138,6 +129,8 @@ class Symbols:
         return self._unknown(name, CALLABLE | SCHEMAS)
 
     def _look_up_facet(self, part: Part, name: str) -> Answer | None:
+        if reaches_library(name, part.namespace, part.uses):
+            self.declare_library()
         found = self._names.resolve(name, part.namespace, part.uses, CALLABLE)
         if found.candidates:
             return Answer(None, "REF_AMBIGUOUS_FACET", None, {"name": name, "candidates": listed(found.candidates)})
@@ -150,6 +143,8 @@ class Symbols:
 
     def _unknown(self, name: str, kinds: frozenset[Kind]) -> Answer:
         hint = self._findings.did_you_mean(name, self._known(kinds))
+        if hint is None and name in library():
+            hint = f"the library has one: write {PREFIX}{name}"
         return Answer(None, "REF_UNKNOWN_FACET" if "." in name else "REF_UNKNOWN_FACET short", hint, {"name": name})
 
     def _known(self, kinds: frozenset[Kind]) -> list[str]:
@@ -163,7 +158,7 @@ class Symbols:
 
     def _declare_all(self, program: ast.Program) -> None:
         namespaces = list(dict.fromkeys(namespace.name for namespace in program.namespaces))
-        known = frozenset(namespaces)
+        known = frozenset([*namespaces, NAMESPACE])
         top = Part("", ())
         self.implicits.extend((implicit, top) for implicit in program.implicits)
         for declaration in _declarations(program):
@@ -185,8 +180,13 @@ class Symbols:
         qualified = f"{part.namespace}.{name}" if part.namespace else name
         signature = Signature(qualified, name, kind, part, node)
         self.all.append(signature)
+        if part.namespace == NAMESPACE:
+            self.declare_library()
         first = self.by_name.setdefault(qualified, signature)
-        if first is not signature:
+        if first.is_library:
+            if node.location is None or node.location.source_id != SOURCE_ID:
+                self._findings.report("LIBRARY_NAME", place, name=qualified)
+        elif first is not signature:
             where = _where(first.node.location, place)
             self._findings.report("DUPLICATE_NAME", place, kind=kind, name=name, first=first.kind, where=where)
         else:
@@ -195,6 +195,18 @@ class Symbols:
             self._findings.report("SCHEMA_AT_TOP_LEVEL", place, name=name)
         if not part.namespace and kind is Kind.WORKFLOW:
             self._findings.report("WORKFLOW_AT_TOP_LEVEL", place, name=name)
+
+    def declare_library(self) -> None:
+        """Declare the names of the library, which are found in their namespace only: most programs use none of them."""
+        if self._has_library:
+            return
+        self._has_library = True
+        part = Part(NAMESPACE, ())
+        for name, node in library().items():
+            signature = Signature(PREFIX + name, name, _KINDS[type(node)], part, node, is_library=True)
+            self.by_name[signature.qualified] = signature
+            self._names.add(NAMESPACE, name, signature.kind, is_library=True)
+            self._type(signature)
 
     def _type(self, signature: Signature) -> None:
         node, part = signature.node, signature.part
@@ -225,7 +237,7 @@ class Symbols:
         """Merge the declarations of a duplicate name, so that callers see the slots of both: either may be meant."""
         for signature in self.all:
             first = self.by_name[signature.qualified]
-            if first is signature:
+            if first is signature or first.is_library:
                 continue
             merged = Signature(first.qualified, first.name, first.kind, first.part, first.node)
             if first.is_schema is not signature.is_schema:
@@ -247,7 +259,7 @@ class Symbols:
             names, signature.is_open = check_script(node.pre_script, self._findings)
             signature.scripted = dict.fromkeys(names, Slot(None, place=node.pre_script.location))
         seen = self.by_name[signature.qualified]
-        if seen is not signature:
+        if seen is not signature and not seen.is_library:
             seen.mixins.extend(signature.mixins)
             seen.extras.update(signature.extras)
             seen.scripted.update(signature.scripted)
@@ -290,7 +302,7 @@ class Symbols:
         """Find event facets whose names are invalid as names of Kafka topics, or collide as such."""
         folded: dict[str, Signature] = {}
         for signature in self.by_name.values():
-            if signature.kind is not Kind.EVENT_FACET:
+            if signature.kind is not Kind.EVENT_FACET or signature.is_library:
                 continue
             assert not isinstance(signature.node, ast.SchemaDecl)
             place = name_place(signature.node.sig.location, signature.name)

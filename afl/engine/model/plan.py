@@ -339,10 +339,13 @@ class UnreadProgram(NamedTuple):
     annotations: bytes = b""
 
 
+_IN_HISTORY = frozenset({LibraryFacet.WAIT_FOR_EVENT, LibraryFacet.CONTINUE_AS_NEW})
+
+
 class WorkflowPlan:
     """A workflow ready to run: its own facet plan, and the program that it is pinned to."""
 
-    __slots__ = ("facet", "facet_names", "facets", "fingerprint", "program", "schemas", "scripted")
+    __slots__ = ("facet", "facet_names", "facets", "fingerprint", "keeps_history", "program", "schemas", "scripted")
 
     def __init__(
         self,
@@ -365,6 +368,8 @@ class WorkflowPlan:
         self.scripted = scripted
         #: Every facet, event facet and workflow of the program: as types, they are those of references to steps.
         self.facet_names = facet_names
+        #: Whether its runs write rows into their histories by themselves: they wait for events, or continue as new.
+        self.keeps_history = any(each.library in _IN_HISTORY for each in facets)
 
     @property
     def name(self) -> str:

@@ -33,7 +33,7 @@ from afl.engine.model.plan import (
 )
 from afl.engine.planning.binding import binder_of
 from afl.engine.planning.branch_planner import plan_catch, plan_when, split_yields
-from afl.engine.planning.mixin_planner import call_arguments, plan_configured, plan_mixins, time_limit_ms, yield_targets
+from afl.engine.planning.mixin_planner import call_arguments, plan_configured, plan_mixins, yield_targets
 from afl.engine.planning.parameter_defaults import (
     compile_constants,
     compile_defaults,
@@ -42,6 +42,7 @@ from afl.engine.planning.parameter_defaults import (
 )
 from afl.engine.planning.references import BlockContext, StatementReferences
 from afl.engine.planning.required_returns import require_returns, required_returns
+from afl.engine.planning.runtime_mixins import RuntimeMixins, library_facet, time_limit_ms
 from afl.engine.planning.system_planner import SYSTEM_TYPES, plan_system, system_shell
 from afl.engine.types import SYSTEM_STATEMENTS, ObjectType
 from afl.engine.values.declared import DeclaredTypes
@@ -105,6 +106,7 @@ class Planner:
         if plan is None:
             plan = self._facets[declaration.qualified_name] = FacetPlan(declaration.qualified_name, declaration.kind)
             plan.reads_steps = self._program.has_step_types
+            plan.library = library_facet(declaration)
             if declaration.mixins:
                 # Planned immediately: yields that address them may be planned before the facet itself.
                 names, namespace, uses = self._program.names, declaration.namespace, declaration.uses
@@ -156,12 +158,17 @@ class Planner:
                     mixin.parameter_defaults = defaults_in_order(given, mixin.facet.configured, mixin.facet.defaults)
 
     def _complete_call(self, statement: StatementPlan) -> None:
-        """Decide the sources of parameters that a call leaves out, and the time that its agent has."""
+        """Decide the sources of parameters that a call leaves out, its agent's time, and its further attempts."""
         callee = statement.callee
         if callee is None or callee.is_schema:
             return
+        if callee.library is not None:
+            # No agent has a time to keep, nor fails.
+            statement.timeout_ms = statement.retry = None
         if statement.timeout_ms is None:
             statement.timeout_ms = callee.timeout_ms
+        if statement.retry is None:
+            statement.retry = callee.retry
         implicit = self._implicits.get(statement)
         if implicit is not None:
             implicit = exact_defaults(
@@ -192,15 +199,19 @@ class Planner:
             plan.always_required = plan.required_returns if plan.pre_script is None else ()
 
     def _fill_parameters(self, plan: FacetPlan, declaration: Declaration, where: str) -> None:
-        mixins, steps = declaration.mixins, plan.reads_steps
-        plan.configured = exact_defaults(plan_configured(mixins, where, reads_steps=steps), plan)
+        mixins, steps, known = declaration.mixins, plan.reads_steps, self._runtime_mixins(declaration)
+        plan.configured = exact_defaults(plan_configured(mixins, where, known.configures, reads_steps=steps), plan)
         plan.mixins = plan_mixins(mixins, where, lambda name: self._mixin(declaration, name), reads_steps=steps)
-        plan.timeout_ms = time_limit_ms(mixins, where)
+        plan.timeout_ms, plan.retry = time_limit_ms(mixins, where), known.retry(mixins, where)
         plan.defaults = exact_defaults(compile_defaults(declaration.params, where, reads_steps=steps), plan)
         plan.parameter_defaults = defaults_in_order((), plan.configured, plan.defaults)
         returns = compile_defaults(declaration.returns, where, reads_steps=steps)
         return_values = ((name, default.value) for name, default in returns.items())
         plan.return_defaults = exact_arguments(return_values, plan.return_looks)
+
+    def _runtime_mixins(self, declaration: Declaration) -> RuntimeMixins:
+        names, namespace, uses = self._program.names, declaration.namespace, declaration.uses
+        return RuntimeMixins(lambda name: names.resolve(name, namespace, uses), self._program.declarations.__getitem__)
 
     def _mixin(self, declaration: Declaration, name: str) -> FacetPlan | None:
         """Return the facet that a mixin's name means; None for a short name that only the agents may know."""
@@ -334,11 +345,13 @@ class Planner:
         if plan.object_type in SYSTEM_TYPES:
             plan_system(node, plan, references)
             return
-        plan.args = call_arguments(node["call"], references)
+        known = self._runtime_mixins(declaration)
+        plan.args = call_arguments(node["call"], references, lambda mixin: known.configures(mixin, plan.callee))
         if node["call"].get("mixins"):
             if plan.callee is not None and plan.callee.is_schema:
                 raise ProgramError(f"{where}: {plan.facet_name} is a schema and takes no mixins")
             plan.timeout_ms = time_limit_ms(node["call"]["mixins"], where)
+            plan.retry = known.retry(node["call"]["mixins"], where)
         if self._program.implicits:
             self._note_implicit(declaration, plan)
         plan.waits = references.local_waits()
