@@ -18,6 +18,10 @@ from afl.core.release import VERSION
 WORKFLOW_VERSION: Final = "1.0"
 STEP_SCHEMA_VERSION: Final = "1.0"
 RUNTIME_VERSION: Final = VERSION
+#: The version of steps and workflows in stores that say more than those of releases without external events: a further
+#: attempt, executions before, or pending events. Such a release would write them back without it, so it must not read
+#: them. All others keep STEP_SCHEMA_VERSION. Workflows of the release before are read by both.
+WAITS_SCHEMA_VERSION: Final = "1.1"
 
 
 class Reading(Enum):

@@ -13,7 +13,14 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
-from afl.core.versions import RUNTIME_VERSION, STEP_SCHEMA_VERSION, WORKFLOW_VERSION, Reading, reading_of
+from afl.core.versions import (
+    RUNTIME_VERSION,
+    STEP_SCHEMA_VERSION,
+    WAITS_SCHEMA_VERSION,
+    WORKFLOW_VERSION,
+    Reading,
+    reading_of,
+)
 from afl.engine.errors import VersionMismatchError
 
 
@@ -30,10 +37,13 @@ class Versions(NamedTuple):
         return " ".join(self)
 
 
-#: The versions that this release writes, and up to which it reads.
-SUPPORTED: Final = Versions(WORKFLOW_VERSION, STEP_SCHEMA_VERSION, RUNTIME_VERSION)
+#: The versions that this release writes.
+WRITTEN: Final = Versions(WORKFLOW_VERSION, STEP_SCHEMA_VERSION, RUNTIME_VERSION)
 #: The same in their stored form. Readers compare with it first: artifacts of this release need no parsing.
-VERSIONS: Final = SUPPORTED.text
+VERSIONS: Final = WRITTEN.text
+#: The versions up to which this release reads. It writes them where an older release would lose something.
+SUPPORTED: Final = Versions(WORKFLOW_VERSION, WAITS_SCHEMA_VERSION, RUNTIME_VERSION)
+WAITS_VERSIONS: Final = SUPPORTED.text
 
 _VERSION: Final = re.compile(r"([0-9]{1,9})\.([0-9]{1,9})(?:\.[0-9]{1,9})?\Z", re.ASCII)
 _UPGRADE: Final = "upgrade this process"

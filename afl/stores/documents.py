@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple, cast
 
 from afl.core.row_maker import row_maker
-from afl.engine.model.store import ErrorRecord, RetryRecord, StepDocument, WorkflowRow
+from afl.engine.model.store import ErrorRecord, HistoryRow, RetryRecord, StepDocument, WorkflowRow
 from afl.engine.types import Value
-from afl.engine.versions import SUPPORTED, VERSIONS, Versions, check_versions
+from afl.engine.versions import VERSIONS, WAITS_VERSIONS, WRITTEN, Versions, check_versions
 from afl.stores.damaged_rows import DAMAGE as DAMAGE
 
 #: A step's fields in the order in which they are stored, for good.
@@ -142,7 +142,8 @@ def _encode_values(values: Mapping[str, Value]) -> str:
 def _encode_any_step(document: StepDocument) -> bytes:
     step_id, workflow_id = document[0], document[1]
     end = None if document.retry is not None else _RETRY_AT if document.deadline_ms is not None else _DEADLINE_AT
-    row: list[object] = [VERSIONS, None, document[2], document[4], *document[6:end]]
+    versions = VERSIONS if document.retry is None else WAITS_VERSIONS
+    row: list[object] = [versions, None, document[2], document[4], *document[6:end]]
     if step_id.partition(":")[0] != workflow_id:
         row[1] = workflow_id
     start = f"{workflow_id}:"
@@ -153,7 +154,7 @@ def _encode_any_step(document: StepDocument) -> bytes:
             if named.startswith(start):  # type: ignore[attr-defined]  # ids are text
                 row[at] = named[keep:]  # type: ignore[index]
             elif named.startswith(":"):  # type: ignore[attr-defined]
-                row = [VERSIONS, [workflow_id], document[2], document[4], *document[6:end]]
+                row = [versions, [workflow_id], document[2], document[4], *document[6:end]]
                 break
     return to_bytes(_encode_text(row))
 
@@ -197,16 +198,15 @@ class _WorkflowContent(NamedTuple):
     program: str
     outputs: Mapping[str, Value] | None
     error: ErrorRecord | None
-    execution: int
+    #: The number, and where one of them is not 0 a list of it, the executions before and the pending events: as many
+    #: entries as ever, so that releases that do not know them come to the versions, and refuse by those.
+    execution: int | list[int]
     runner_id: str
     lane: str
     steps: int
     iterations: int
     updated_at_ms: int
     ended_at_ms: int
-    #: Left out where they are 0, as in the rows of releases that did not know them.
-    executions_before: int = 0
-    pending_events: int = 0
 
 
 def versions_of(row: WorkflowRow) -> Versions:
@@ -216,12 +216,13 @@ def versions_of(row: WorkflowRow) -> Versions:
 
 def encode_workflow(row: WorkflowRow) -> bytes:
     """Return the stored form of a workflow, without id, revision, name, status, runnable, creation time and inputs."""
-    held: tuple[object, ...] = (
-        VERSIONS if (written := versions_of(row)) == SUPPORTED else written.text,
+    before, pending = row.executions_before, row.pending_events
+    held = (
+        VERSIONS if (written := versions_of(row)) == WRITTEN else written.text,
         row.program,
         row.outputs,
         row.error,
-        row.execution,
+        (row.execution, before, pending) if before or pending else row.execution,
         row.runner_id,
         row.lane,
         row.steps,
@@ -229,8 +230,6 @@ def encode_workflow(row: WorkflowRow) -> bytes:
         row.updated_at_ms,
         row.ended_at_ms,
     )
-    if row.executions_before or row.pending_events:
-        held += (row.executions_before, row.pending_events)
     return to_bytes(_encode_text(held))
 
 
@@ -246,8 +245,11 @@ def decode_workflow(
     inputs: bytes,
 ) -> WorkflowRow:
     """Return the workflow that `encode_workflow` wrote. Raises as `decode_step`."""
-    held = _WorkflowContent(*_decode_list(content))
-    check_versions(held.versions)
+    row = _decode_list(content)
+    # First: a newer release may have written more, or fewer entries.
+    check_versions(row[0])
+    held = _WorkflowContent._make(row)
+    execution, before, pending = held.execution if isinstance(held.execution, list) else (held.execution, 0, 0)
     workflow_version, step_schema_version, runtime_version = held.versions.split(" ")
     return WorkflowRow(
         id=workflow_id,
@@ -259,7 +261,7 @@ def decode_workflow(
         inputs=cast(dict[str, Value], decode_value(inputs)),
         outputs=held.outputs,
         error=None if held.error is None else ErrorRecord._make(held.error),
-        execution=held.execution,
+        execution=execution,
         runner_id=held.runner_id,
         lane=held.lane,
         steps=held.steps,
@@ -270,6 +272,34 @@ def decode_workflow(
         workflow_version=workflow_version,
         step_schema_version=step_schema_version,
         runtime_version=runtime_version,
-        executions_before=held.executions_before,
-        pending_events=held.pending_events,
+        executions_before=before,
+        pending_events=pending,
     )
+
+
+def encode_history(row: HistoryRow) -> bytes:
+    """Return the stored form of a history's row: what stores do not keep beside it."""
+    return encode_value([VERSIONS, row.name, row.value, row.step_id, row.dropped])
+
+
+def decode_history(beside: HistoryRow, content: bytes) -> HistoryRow:
+    """Return the row that `encode_history` wrote; `beside` has the other fields. Raises as `decode_step`."""
+    row = _decode_list(content)
+    check_versions(row[0])
+    _, name, value, step_id, dropped = row
+    return beside._replace(name=name, value=value, step_id=step_id, dropped=dropped)
+
+
+def encode_schedule(document: Mapping[str, Value]) -> bytes:
+    """Return the stored form of what a schedule says."""
+    return encode_value([VERSIONS, document])
+
+
+def decode_schedule(content: bytes) -> dict[str, Value]:
+    """Return what `encode_schedule` wrote. Raises as `decode_step`."""
+    row = _decode_list(content)
+    check_versions(row[0])
+    _, document = row
+    if not isinstance(document, dict):
+        raise ValueError(f"a schedule is a map, not {document!r:.60}")
+    return document

@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from pymongo.database import Database
+
+#: Statements that make the tables and indexes of format 5, and positions at the start of the topic of external events.
+_OF_FORMAT_5: Final = re.compile(
+    r"CREATE TABLE (timer|history|schedule)\(|CREATE (UNIQUE )?INDEX \w+ ON (timer|history|schedule)\("
+    r"|INSERT INTO \"position\" VALUES\('[^']*', 'afl\.external', \d+, '[^']*', 0\)"
+)
+#: The time in the id of a parked record, which tells records in one place of recreated topics apart: new since then.
+_TIME_OF_PARKED: Final = re.compile(
+    r"(INSERT INTO \"parked\" VALUES\(\d+, '[^'@]+|\"_id\": \"[^\"@]+/\d+/\d+)@\d+(?=['\"])"
+)
 
 # --- SQLite ----------------------------------------------------------------------------------------------------------
 
@@ -37,6 +48,17 @@ def _statements(file: sqlite3.Connection) -> Iterator[str]:
         yield from sorted(f'INSERT INTO "{name}" VALUES({row});' for row in rows)
     yield from (f"{sql};" for kind, _, sql in made if kind == "index" and sql is not None)
     yield "COMMIT;"
+
+
+def in_format_4(text: str) -> str:
+    """Return a store's SQL without what format 5 has besides: tables that are empty where no run waits or continues,
+    the positions on the topic of external events, where none was raised, and the time in ids of parked rows.
+
+    Other rows, if there were any, are left in.
+    """
+    text = _TIME_OF_PARKED.sub(r"\1", text)
+    statements = text.replace("PRAGMA user_version = 5;", "PRAGMA user_version = 4;").split(";\n")
+    return ";\n".join(statement for statement in statements if not _OF_FORMAT_5.match(statement))
 
 
 def _literal(value: object) -> str:
@@ -83,6 +105,29 @@ def lines_of(database: Database[dict[str, Any]]) -> str:
             as_json = json.loads(json_util.dumps(document, json_options=json_util.CANONICAL_JSON_OPTIONS))
             lines.append(json.dumps({"collection": collection, "document": as_json}, ensure_ascii=False))
     return "\n".join(sorted(lines)) + "\n"
+
+
+def in_format_1(text: str) -> str:
+    """Return a store's documents as format 1 has them: format 2 has collections besides, which are empty here.
+
+    Positions on the topic of external events, where none was raised, and the time in ids of parked rows are left out.
+    """
+    lines = (
+        _TIME_OF_PARKED.sub(r"\1", text)
+        .replace('"format": {"$numberInt": "2"}', '"format": {"$numberInt": "1"}')
+        .splitlines()
+    )
+    return "\n".join(line for line in lines if not _is_start_of_external(line)) + "\n"
+
+
+def _is_start_of_external(line: str) -> bool:
+    read = json.loads(line)
+    document = read["document"]
+    return bool(
+        read["collection"] == "positions"
+        and document["_id"]["topic"] == "afl.external"
+        and int(document["next_offset"].get("$numberInt", document["next_offset"].get("$numberLong", 1))) == 0
+    )
 
 
 def restore_lines(text: str, database: Database[dict[str, Any]]) -> None:

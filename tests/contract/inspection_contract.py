@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, Protocol
 
 import pytest
@@ -12,8 +12,23 @@ from afl.compiled.program import CompiledProgram
 from afl.compiler import compile_text
 from afl.core.clock import ManualClock
 from afl.engine.model.entities import TaskDefinition, TaskState
-from afl.engine.model.store import COMPLETED, Batch, OutboxRecord, ParkedRecord, PositionMove, StepDocument, WorkflowRow
+from afl.engine.model.store import (
+    COMPLETED,
+    Batch,
+    HistoryKind,
+    HistoryRow,
+    OutboxRecord,
+    ParkedRecord,
+    PositionMove,
+    ScheduleChange,
+    ScheduleRow,
+    StepDocument,
+    TimerKind,
+    TimerRow,
+    WorkflowRow,
+)
 from afl.engine.states import EventState, StepState
+from afl.engine.types import Value
 from afl.evaluation.evaluator import Evaluator
 from afl.stores.maintenance.check import Inspection, RecordRules
 from afl.stores.maintenance.purge import Purge, tombstone_of
@@ -39,6 +54,12 @@ RULES: Final = RecordRules(
     lane_of=lambda workflow_id: LANE,
     step_of=lambda record: record.key.decode() if record.topic.startswith("afl.events.") and record.key else None,
 )
+#: What the owner of schedules writes here.
+SOUND: Final[Mapping[str, Value]] = {"is": "sound"}
+
+
+def fault_of(row: ScheduleRow) -> tuple[str, str] | None:
+    return None if row.document == SOUND else ("nothing" if not row.document else "another", "what its owner writes")
 
 
 class Damage(Protocol):
@@ -94,6 +115,32 @@ class Case:
         found = self.store.get_task(f"{self.first(workflow_id, 'shop.Pay').id}#1")
         assert found is not None
         return found
+
+    def time(self, step_id: str, kind: TimerKind = TimerKind.DEADLINE) -> None:
+        self.store.commit_batch(Batch(timers=[TimerRow(step_id, step_id.partition(":")[0], kind, 70)]))
+
+    def keep_schedule(self, document: Mapping[str, Value] = SOUND) -> None:
+        row = ScheduleRow("nightly", 1, None, document)
+        self.store.commit_batch(Batch(schedules=[ScheduleChange(row.id, 0, row)]))
+
+    def wait(
+        self,
+        state: str = EventState.WAITING,
+        kind: TimerKind = TimerKind.SLEEP,
+        *,
+        at_ms: int | None = 70,
+        timer: bool = True,
+    ) -> None:
+        """Let a step wait until a time."""
+        self.step(WAITING, "shop.Pay", event_state=state, deadline_ms=at_ms)
+        if timer:
+            self.time(self.first(WAITING, "shop.Pay").id, kind)
+
+    def remember(self, workflow_id: str, **fields: Any) -> None:
+        """Add a pending event that the workflow's row does not count, and one that waits for the workflow's start."""
+        event = HistoryRow(workflow_id, 0, HistoryKind.EXTERNAL_EVENT, 1, 5, name="signal", is_pending=True)
+        early = event._replace(number=1, expires_at_ms=9)
+        self.store.commit_batch(Batch(history=[event._replace(**fields), early]))
 
     def send(self, lane: str = LANE, topic: str = "afl.lifecycle", key: bytes = b"w") -> None:
         self.store.commit_batch(Batch(outbox=[OutboxRecord(lane, topic, key, b"value")]))
@@ -214,6 +261,22 @@ DAMAGES: Final[list[tuple[str, Callable[[Case], None], str]]] = [
         lambda case: case.store.save_event(EventDefinition("e", "w:gone", "w", EventState.CREATED, "shop.Pay")),
         "no step w:gone",
     ),
+    ("step.timer", lambda case: case.wait(timer=False), "no timer, its time is 70"),
+    ("step.timer", lambda case: case.wait(EventState.RETRYING, at_ms=None, timer=False), "no time of the next attempt"),
+    ("step.timer", lambda case: case.wait(EventState.CREATED, timer=False), "no timer, its time is 70"),
+    ("timer.step", lambda case: case.wait(EventState.WAITING, kind=TimerKind.RETRY), "event.Waiting"),
+    ("timer.step", lambda case: case.wait(EventState.RETRYING, kind=TimerKind.WAIT), "event.Retrying"),
+    ("timer.step", lambda case: case.wait(EventState.CREATED, kind=TimerKind.SLEEP), "event.Created"),
+    ("timer.step", lambda case: case.wait(at_ms=71), "a step whose time is 71"),
+    ("timer.step", lambda case: case.time(case.first(DONE, "shop.Pay").id), "event.Completed"),
+    ("timer.step", lambda case: case.time(case.first(WAITING, "shop.Line").id), "no event at"),
+    ("timer.step", lambda case: case.time(f"{WAITING}:gone"), "no such step"),
+    ("timer.step", lambda case: case.time("gone:a"), "no such workflow"),
+    ("workflow.pending_events", lambda case: case.row(WAITING, pending_events=2), "0 pending events"),
+    ("workflow.pending_events", lambda case: case.remember(WAITING), "1 pending events"),
+    ("schedule.document", lambda case: case.keep_schedule(document={}), "nothing"),
+    ("history.workflow", lambda case: case.remember("gone"), "a row ExternalEvent"),
+    ("history.workflow", lambda case: case.remember("gone", is_pending=False, expires_at_ms=9), "workflow gone"),
     ("program.missing", lambda case: case.damage.delete_program(PROGRAM.fingerprint), "no such program"),
     ("program.fingerprint", lambda case: case.damage.put_program(PROGRAM.fingerprint, b"{}"), "a text of fingerprint"),
     ("program.unreadable", lambda case: case.other_program(b'{"schemaVersion":"9.0"}'), "upgrade this process"),
@@ -236,7 +299,7 @@ DAMAGES: Final[list[tuple[str, Callable[[Case], None], str]]] = [
 
 def findings_of(store: WholeStore) -> list[str]:
     """Return what a check finds, as lines."""
-    inspection = Inspection(store=store, records=RULES, pause=lambda seconds: None)
+    inspection = Inspection(store=store, records=RULES, pause=lambda seconds: None, schedule_fault=fault_of)
     return [str(finding) for finding in inspection.findings()]
 
 
@@ -250,6 +313,9 @@ class InspectionContract:
     def test_a_store_at_rest_is_clean(self, case: Case) -> None:
         case.send(topic="afl.events.shop.Pay", key=case.first(WAITING, "shop.Pay").id.encode())
         case.send(lane="writer/7")
+        case.wait(EventState.CREATED, TimerKind.DEADLINE)
+        case.remember("soon", expires_at_ms=9)
+        case.keep_schedule()
         case.park()
         case.move(5)
         case.store.save_step(public_step("by-hand"))

@@ -20,10 +20,11 @@ from afl.engine.model.entities import (
     ServerState,
     TaskState,
 )
-from afl.engine.model.store import Batch, ErrorRecord, OutboxRecord
+from afl.engine.model.store import Batch, ErrorRecord, HistoryKind, HistoryRow, OutboxRecord, StepDocument
 from afl.engine.states import EventState, StepState
-from afl.engine.types import AttributeValue, BlockId, ObjectType, StatementId, StepId, WorkflowId
+from afl.engine.types import AttributeValue, BlockId, ObjectType, StatementId, StepId, Value, WorkflowId
 from afl.evaluation.evaluator import Evaluator
+from afl.stores.public.history import ContinuedAsNew, ExternalEvent
 from afl.stores.public.persistence import EventDefinition, IterationChanges, PersistenceAPI
 from afl.stores.public.step import StepDefinition
 from tests.contract.lease_contract import LeaseContract
@@ -395,6 +396,41 @@ class PublicFaceContract(LeaseContract):
         assert store.get_waiting_events("w") == [store.get_event("w:a#1"), store.get_event("w:b#2")]
         assert store.get_waiting_events("w")[0].state == EventState.DISPATCHED
         assert store.get_waiting_events("unknown") == []
+
+    def test_a_step_that_the_runtime_answers_has_no_event(self, store: WholeStore) -> None:
+        def waiting(step_id: str, facet: str, event_state: str, number: int) -> StepDocument:
+            document = step_document(step_id, number=number, state=StepState.EVENT_TRANSMIT)
+            return document._replace(facet_name=facet, event_state=event_state, attempt=1)
+
+        steps = [
+            waiting("w:a", "afl.WaitForEvent", EventState.WAITING, 0),
+            waiting("w:b", "afl.Sleep", EventState.COMPLETED, 1),
+            waiting("w:c", "shop.Pay", EventState.CREATED, 2),
+            waiting("w:d", "shop.Pay", EventState.RETRYING, 3),
+        ]
+        start(store, "w", *steps)
+
+        assert [event.step_id for event in store.get_waiting_events("w")] == ["w:c"]
+        assert [event.step_id for event in store.get_all_events()] == ["w:c", "w:d"]
+        assert [store.get_event(f"{step.id}#1") is None for step in steps] == [True, True, False, False]
+
+    def test_a_history_is_read_by_execution(self, store: WholeStore) -> None:
+        row = workflow_row("w", inputs={"n": 2})._replace(executions_before=1, pending_events=1)
+        value: Value = {"inputs": {"n": 2}, "steps": 3, "abandoned": []}
+        event = HistoryRow("w", 0, HistoryKind.EXTERNAL_EVENT, 1, 5, "go", "e", "x" * 100_000, is_pending=True)
+        end = HistoryRow("w", 1, HistoryKind.CONTINUED_AS_NEW, 1, 6, value=value)
+        store.commit_batch(Batch(changes=[change(row)], history=[event, end]))
+
+        whole, second = store.get_history("w"), store.get_history("w", 2)
+
+        raised = ExternalEvent(name="go", data="x" * 100_000, id="e", execution=1, at_ms=5, is_pending=True)
+        assert whole.events == (raised, ContinuedAsNew(execution=1, at_ms=6, inputs={"n": 2}, steps=3))
+        assert second.events == (raised,)
+        assert [(one.number, one.started_at_ms, one.inputs) for one in whole.executions] == [
+            (1, 1_000, None),
+            (2, 6, {"n": 2}),
+        ]
+        assert [one.number for one in second.executions] == [2]
 
     def test_saving_an_engine_event_changes_its_steps_event_state(self, store: WholeStore) -> None:
         waiting = step_document("w:a")._replace(event_state=EventState.CREATED, attempt=1)

@@ -201,5 +201,12 @@ def in_threads(work: Callable[[], object], count: int) -> None:
 
 def without_identity(file: sqlite3.Connection) -> None:
     """Make a SQLite store what it was before format 4, whose stores have an id."""
+    without_waiting(file)
     file.execute("ALTER TABLE store DROP COLUMN id")
     file.execute("ALTER TABLE store DROP COLUMN marks")
+
+
+def without_waiting(file: sqlite3.Connection) -> None:
+    """Make a SQLite store what it was before format 5, which has timers, histories and schedules."""
+    for table in ("timer", "history", "schedule"):
+        file.execute(f"DROP TABLE {table}")

@@ -11,9 +11,10 @@ from afl.stores.memory.store import MemoryStore
 from tests.contract.public_face_contract import PublicFaceContract
 from tests.contract.store_contract import StoreContract
 from tests.contract.store_rows import WholeStore, outbox_record, public_step, start, step_document, task
+from tests.contract.waiting_contract import WaitingContract
 
 
-class TestMemoryStore(StoreContract, PublicFaceContract):
+class TestMemoryStore(StoreContract, PublicFaceContract, WaitingContract):
     @pytest.fixture
     def store(self, clock: ManualClock) -> WholeStore:
         return MemoryStore(clock=clock)

@@ -12,6 +12,7 @@ import pytest
 
 from afl.core.clock import ManualClock
 from afl.engine.errors import ForeignStore, StoreCorrupt, VersionMismatchError
+from afl.engine.model.store import Batch, ScheduleChange, ScheduleRow
 from afl.engine.model.tombstones import PURGED, Tombstone
 from afl.stores.maintenance.check import Inspection
 from afl.stores.public.store import ENTITY_TABLES
@@ -56,6 +57,19 @@ _READS: dict[str, Callable[[SqliteStore], object]] = {
     "examine": lambda store: [store.examine(kind) for kind in ENTITY_TABLES],
     "ended": lambda store: store.ended_workflows(created_before_ms=10**15),
     "tombstones": lambda store: store.tombstones(state=PURGED),
+    "timers due": lambda store: store.timers_due(10**15),
+    "next timer": lambda store: store.next_timer_ms(),
+    "timers of": lambda store: store.timers_of(WAITING),
+    "history": lambda store: store.history(WAITING),
+    "history of an execution": lambda store: store.history(WAITING, execution=1),
+    "pending events": lambda store: store.pending_events([WAITING, "soon"]),
+    "history sizes": lambda store: store.history_sizes([WAITING, "soon"]),
+    "known events": lambda store: store.known_events([(WAITING, "e"), ("soon", "f")]),
+    "early workflows": lambda store: store.early_workflows(),
+    "schedule": lambda store: store.schedule("nightly"),
+    "schedules": lambda store: store.schedules(),
+    "schedules due": lambda store: store.schedules_due(10**15),
+    "next schedule": lambda store: store.next_schedule_ms(),
     "identity": lambda store: store.identity(),
 }
 
@@ -70,6 +84,9 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     case.send()
     case.park()
     case.move(5)
+    case.time(case.first(WAITING, "shop.Pay").id)
+    case.remember(WAITING, event_id="e")
+    store.commit_batch(Batch(schedules=[ScheduleChange("nightly", 0, ScheduleRow("nightly", 1, 5, {"cron": "x"}))]))
     store.save_step(public_step("by-hand"))
     store.save_task(task("by hand", step_id="anything"))
     store.save_tombstone(Tombstone("gone", "shop.Checkout", "p", "d", "COMPLETED", purged_at_ms=1, state=PURGED))
@@ -108,7 +125,7 @@ def spoilt(path: Path, content: bytes, table: str, column: str, garbage: str) ->
         return rows > 0
 
 
-_WITHOUT_ROWID = {"workflow", "workflow_inputs", "public_step", "position", "program"}
+_WITHOUT_ROWID = {"workflow", "workflow_inputs", "public_step", "position", "program", "timer", "schedule"}
 
 
 @pytest.mark.long

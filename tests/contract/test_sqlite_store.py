@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import sqlite3
 import subprocess
@@ -39,6 +40,7 @@ from tests.contract.store_rows import (
     without_identity,
     workflow_row,
 )
+from tests.contract.waiting_contract import DurableWaitingContract, WaitingContract, timer
 
 ROOT = Path(__file__).parents[2]
 
@@ -48,7 +50,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "store.db"
 
 
-class TestSqliteStore(StoreContract, PublicFaceContract, DurableContract):
+class TestSqliteStore(StoreContract, PublicFaceContract, WaitingContract, DurableContract, DurableWaitingContract):
     @pytest.fixture
     def store(self, path: Path, clock: ManualClock) -> Iterator[WholeStore]:
         store = SqliteStore(path, clock=clock)
@@ -66,6 +68,53 @@ class TestSqliteStore(StoreContract, PublicFaceContract, DurableContract):
         yield open_again
         for store in opened:
             store.close()
+
+
+def test_an_ordinary_commit_and_load_ask_nothing_of_timers_histories_and_schedules(path: Path) -> None:
+    store = SqliteStore(path)
+    asked: list[str] = []
+    store._file._writer.set_trace_callback(asked.append)
+    start(store, "w", step_document("w:a"))
+    with store._exclusive():
+        assert store.load_workflow("w") is not None
+        assert store.load_steps("w")
+    store.close()
+
+    assert [statement.split()[0] for statement in asked] == [
+        "BEGIN", "INSERT", "INSERT", "INSERT", "COMMIT", "BEGIN", "SELECT", "SELECT", "COMMIT",
+    ]  # fmt: skip
+    assert not [statement for statement in asked if re.search("timer|history|schedule", statement)]
+
+
+@pytest.mark.parametrize(
+    ("read", "index"),
+    [
+        (lambda store: store.next_timer_ms(), "timer_due"),
+        (lambda store: store.timers_due(5, after=timer("w:a", 4)), "timer_due"),
+        (lambda store: store.timers_of("w"), "timer_workflow"),
+        (lambda store: store.pending_events(["w", "v"]), "history_pending"),
+        (lambda store: store.history("w"), "history_number"),
+        (lambda store: store.history_sizes(["w", "v"]), "history_number"),
+        (lambda store: store.known_events([("w", "e")]), "history_event"),
+        (lambda store: store.early_workflows(after="a"), "history_early"),
+        (lambda store: store.schedules_due(5), "schedule_due"),
+        (lambda store: store.next_schedule_ms(), "schedule_due"),
+    ],
+    ids=["next timer", "due", "of a workflow", "pending", "history", "sizes", "known", "early", "schedules", "next"],
+)
+def test_reads_of_what_waits_go_along_an_index(path: Path, read: Callable[[SqliteStore], object], index: str) -> None:
+    store = SqliteStore(path)
+    asked: list[str] = []
+    with store._file.writing() as db:
+        db.set_trace_callback(asked.append)
+        read(store)
+        db.set_trace_callback(None)
+        (query,) = [statement for statement in asked if statement.lstrip().startswith(("SELECT", "WITH"))]
+        plan = [row[3] for row in db.execute(f"EXPLAIN QUERY PLAN {query}")]
+    store.close()
+
+    assert [step for step in plan if index in step and "USING" in step], plan
+    assert not [step for step in plan if "TEMP B-TREE" in step or step in ("SCAN timer", "SCAN history")], plan
 
 
 def test_closing_leaves_one_file(path: Path) -> None:

@@ -178,6 +178,31 @@ class TestChecksInSqlite(InspectionContract):
         assert len(found) == count
         assert all("runtime_version 7.0" in line and "upgrade this process" in line for line in found)
 
+    @pytest.mark.parametrize(
+        ("kind", "damage", "names"),
+        [
+            ("history", "UPDATE history SET document = x'00'", WAITING),
+            ("history", 'UPDATE history SET document = \'["7.0 1.0 1.0","",null,"",""]\'', WAITING),
+            ("history", "UPDATE history SET kind = 'Nothing'", WAITING),
+            ("timer", "UPDATE timer SET kind = 'nothing'", "shop:s"),
+            ("schedule", "UPDATE schedule SET document = '[1]'", "nightly"),
+        ],
+    )
+    def test_what_waits_and_cannot_be_read_is_found(
+        self, case: Case, path: Path, kind: str, damage: str, names: str
+    ) -> None:
+        case.remember(WAITING)
+        case.time("shop:s")
+        case.keep_schedule()
+        with closing(sqlite3.connect(path)) as file, file:
+            file.execute(damage)
+
+        found = [line for line in findings_of(case.store) if line.startswith(f"{kind}.")]
+
+        assert len(found) == 1, found
+        assert found[0].split(" ")[0] in (f"{kind}.unreadable", f"{kind}.version")
+        assert names in found[0]
+
     def test_a_program_that_a_newer_release_wrote_is_found_once_for_each_workflow(self, case: Case, path: Path) -> None:
         with closing(sqlite3.connect(path)) as file, file:
             file.execute("UPDATE program SET versions = '1.0 1.0 7.0'")

@@ -12,13 +12,21 @@ import pytest
 
 from afl.core.clock import ManualClock
 from afl.engine.errors import StoreCorrupt, VersionMismatchError
-from afl.engine.model.store import Batch
+from afl.engine.model.store import Batch, HistoryKind, HistoryRow, ScheduleChange, ScheduleRow, TimerKind, TimerRow
 from afl.engine.model.tombstones import PURGING
+from afl.engine.states import EventState, StepState
 from afl.engine.versions import VERSIONS
 from afl.stores.maintenance.purge import tombstone_of
 from afl.stores.memory.store import MemoryStore
 from afl.stores.sqlite.store import SqliteStore
-from tests.contract.store_rows import WholeStore, change, without_identity, workflow_row
+from tests.contract.store_rows import (
+    WholeStore,
+    change,
+    step_document,
+    without_identity,
+    without_waiting,
+    workflow_row,
+)
 from tests.contract.versions_contract import BEFORE, Rewrite, VersionsContract
 
 _VERSIONS_OF_DOCUMENT = re.compile(rb'^\["([^"]*)"')
@@ -125,6 +133,55 @@ def test_a_workflow_of_the_release_before_is_read_by_the_store_in_memory_too() -
 
     assert store.load_workflow("w") == row
     assert VERSIONS != BEFORE
+
+
+def test_a_store_of_the_format_before_timers_gets_them_and_its_rows_stay(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    store = SqliteStore(path)
+    row = workflow_row("w")
+    store.commit_batch(Batch(changes=[change(row)], programs={"fingerprint": b"program"}))
+    store.close()
+    with closing(sqlite3.connect(path)) as file, file:
+        without_waiting(file)
+        file.execute("PRAGMA user_version = 4")
+        rows = file.execute("SELECT * FROM workflow").fetchall()
+
+    store = SqliteStore(path, create=False)
+    timer, event = TimerRow("w:a", "w", TimerKind.SLEEP, 5), HistoryRow("w", 0, HistoryKind.EXTERNAL_EVENT, 1, 5)
+    schedule = ScheduleRow("s", 1, 5, {})
+    store.commit_batch(Batch(timers=[timer], history=[event], schedules=[ScheduleChange("s", 0, schedule)]))
+    assert store.load_workflow("w") == row
+    store.close()
+
+    again = SqliteStore(path, create=False)
+    assert (again.timers_due(5), again.history("w"), again.schedules_due(5)) == ([timer], [event], [schedule])
+    again.close()
+    with closing(sqlite3.connect(path)) as file:
+        assert file.execute("SELECT * FROM workflow").fetchall() == rows
+
+
+def test_events_that_a_release_without_timers_has_sent_get_the_timers_of_their_deadlines(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    asked = step_document("w:a")._replace(
+        state=StepState.EVENT_TRANSMIT, attempt=1, event_state=EventState.DISPATCHED, deadline_ms=7_000
+    )
+    steps = [
+        asked,
+        asked._replace(id="w:b", number=1, deadline_ms=None),
+        asked._replace(id="w:c", number=2, event_state=EventState.COMPLETED),
+        asked._replace(id="w:d", number=3, state=StepState.STATEMENT_COMPLETE),
+        asked._replace(id="w:e", number=4),
+    ]
+    store = SqliteStore(path)
+    store.commit_batch(Batch(changes=[change(workflow_row("w"), *steps)], programs={"fingerprint": b"program"}))
+    store.close()
+    with closing(sqlite3.connect(path)) as file, file:
+        without_waiting(file)
+        file.execute("UPDATE step SET document = x'00' WHERE id = 'w:e'")
+        file.execute("PRAGMA user_version = 4")
+
+    with closing(SqliteStore(path, create=False)) as again:
+        assert again.timers_due(10_000) == [TimerRow("w:a", "w", TimerKind.DEADLINE, 7_000)]
 
 
 def test_a_store_of_the_format_before_ids_gets_one_and_keeps_it(tmp_path: Path) -> None:

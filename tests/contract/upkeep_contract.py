@@ -7,9 +7,21 @@ import pytest
 from afl.core.clock import ManualClock
 from afl.engine.errors import WorkflowConflict
 from afl.engine.model.entities import LogDefinition, TaskState
-from afl.engine.model.store import COMPLETED, ERROR, PAUSED, Batch, OutboxRecord, WorkflowRow
+from afl.engine.model.store import (
+    COMPLETED,
+    ERROR,
+    PAUSED,
+    RUNNING,
+    Batch,
+    HistoryKind,
+    HistoryRow,
+    OutboxRecord,
+    TimerKind,
+    TimerRow,
+    WorkflowRow,
+)
 from afl.engine.model.tombstones import PURGED, PURGING, Tombstone, digest_of_inputs
-from afl.engine.model.upkeep import Ended
+from afl.engine.model.upkeep import Created, Ended
 from afl.stores.maintenance.purge import Purge, tombstone_of
 from afl.stores.public.persistence import EventDefinition
 from afl_stream.embedded.transport import Crash, Faults
@@ -43,6 +55,8 @@ def a_purged_workflow(store: WholeStore, workflow_id: str = "w", steps: int = 3)
         changes=[change(row, *documents)],
         tasks=[task(f"{workflow_id}:0#1", step_id=f"{workflow_id}:0", state=TaskState.COMPLETED)],
         logs=[LogDefinition(f"{workflow_id}:0/log", 1, runner_id=workflow_id)],
+        timers=[TimerRow(f"{workflow_id}:0", workflow_id, TimerKind.SLEEP, 5)],
+        history=[HistoryRow(workflow_id, n, HistoryKind.EXTERNAL_EVENT, 1, 5, is_pending=n > 0) for n in range(3)],
         parked=[parked_record(f"of {workflow_id}", step_id=f"{workflow_id}:0")],
     )
     store.commit_batch(batch)
@@ -56,6 +70,8 @@ def what_is_there(store: WholeStore, workflow_id: str) -> list[object]:
         *store.load_steps(workflow_id),
         *(found for found in [store.get_task(f"{workflow_id}:0#1")] if found is not None),
         *store.get_logs_by_runner(workflow_id),
+        *store.timers_of(workflow_id),
+        *store.history(workflow_id),
         *store.parked(workflow_id=workflow_id),
         *(found for found in [store.get_event(f"event of {workflow_id}")] if found is not None),
     ]
@@ -77,6 +93,19 @@ class UpkeepContract:
         store.save_step(public_step("by-hand"))
 
         assert store.orphans() == ["by-hand"]
+
+    def test_timers_and_histories_without_a_row_make_orphans_too_but_events_before_the_start_do_not(
+        self, store: WholeStore
+    ) -> None:
+        early = HistoryRow("early", 0, HistoryKind.EXTERNAL_EVENT, 1, 5, is_pending=True, expires_at_ms=9)
+        start(store, "w")
+        rows = [early, early._replace(workflow_id="late", expires_at_ms=0), early._replace(workflow_id="w")]
+        timers = [TimerRow("timed:a", "timed", TimerKind.SLEEP, 5), TimerRow("w:a", "w", TimerKind.SLEEP, 5)]
+        store.commit_batch(Batch(history=rows, timers=timers))
+        store.commit_batch(Batch(history=[early._replace(number=1, is_pending=False, workflow_id="dropped")]))
+
+        assert store.orphans() == ["dropped", "late", "timed"]
+        assert store.orphans(limit=1) == ["dropped"]
 
     def test_steps_are_examined_in_order_and_one_by_one(self, store: WholeStore) -> None:
         documents = [step_document("w:b", number=0), step_document("w:a", number=1)]
@@ -115,6 +144,21 @@ class UpkeepContract:
 
         assert first == [Ended(20, "a"), Ended(20, "b")]
         assert store.ended_workflows(created_before_ms=50, after=first[-1]) == [Ended(30, "x")]
+
+    def test_workflows_are_listed_by_creation_with_their_status_in_pages(self, store: WholeStore) -> None:
+        rows = [
+            ended("x", created_at_ms=30),
+            workflow_row("b", status=RUNNING, created_at_ms=20),
+            workflow_row("a", status=PAUSED, created_at_ms=20),
+            ended("late", created_at_ms=50),
+        ]
+        store.commit_batch(Batch(changes=[change(row) for row in rows]))
+
+        first = store.created_workflows(created_before_ms=50, limit=2)
+
+        assert first == [Created(20, "a", PAUSED), Created(20, "b", RUNNING)]
+        assert store.created_workflows(created_before_ms=50, after=first[0], limit=1) == first[1:]
+        assert store.created_workflows(created_before_ms=50, after=first[-1]) == [Created(30, "x", COMPLETED)]
 
     def test_a_buried_workflow_has_a_tombstone_and_no_row(self, store: WholeStore) -> None:
         row = a_purged_workflow(store)
@@ -168,8 +212,8 @@ class UpkeepContract:
         others = what_is_there(store, "w1")
         store.bury(tombstone_of(row, 99), row.revision)
 
-        # Three steps, a task, a log entry, a parked answer and an event.
-        assert [store.delete_rows("w", limit=3) for _ in range(4)] == [3, 3, 1, 0]
+        # Three steps, a timer, three rows of the history, a task, a log entry, a parked answer and an event.
+        assert [store.delete_rows("w", limit=3) for _ in range(5)] == [3, 3, 3, 2, 0]
 
         assert what_is_there(store, "w") == []
         assert what_is_there(store, "w1") == others
@@ -282,7 +326,7 @@ class PurgeContract:
         assert stone.state == PURGED
         assert what_is_there(store, "w") == []
         assert store.load_workflow("v") == other
-        assert len(what_is_there(store, "v")) == 7
+        assert len(what_is_there(store, "v")) == 11
 
     def test_purges_at_the_same_time_do_each_workflow_once(self, store: WholeStore, clock: ManualClock) -> None:
         rows = [a_purged_workflow(store, f"w{number}", steps=5) for number in range(8)]

@@ -56,6 +56,23 @@ class HistoryRow(NamedTuple):
     #: For an event that was raised before its workflow exists: when it is given up, ms since the epoch; else 0.
     expires_at_ms: int = 0
 
+    @property
+    def is_early(self) -> bool:
+        """Whether it is an event that waits for its workflow to be started."""
+        return self.is_pending and self.expires_at_ms > 0
+
+    @property
+    def last_execution(self) -> int:
+        """Return the number of the last execution whose history has this row, as far as that is known."""
+        return max(self.execution, self.until_execution)
+
+    def is_of(self, execution: int) -> bool:
+        """Say whether the history of an execution has this row: its own, or an event that was carried into it."""
+        if self.execution == execution:
+            return True
+        is_earlier_event = self.kind == HistoryKind.EXTERNAL_EVENT and self.execution < execution
+        return is_earlier_event and (self.until_execution == 0 or self.until_execution >= execution)
+
 
 class EarlyWorkflow(NamedTuple):
     """A workflow id for which events were raised before there was a workflow."""
@@ -64,6 +81,8 @@ class EarlyWorkflow(NamedTuple):
     events: int
     #: When the first of them is given up, ms since the epoch.
     expires_at_ms: int
+    #: How many bytes their data take in the store, about.
+    size_bytes: int
 
 
 class HistoryStore(Protocol):

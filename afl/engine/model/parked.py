@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 class ParkedRecord:
     """A control record that arrived before its subject: applied when that appears, dead-lettered when it expires."""
 
-    #: The identity, the same when the record is read again: `topic/partition/offset`.
+    #: The identity, the same when the record is read again, and no other record's: its place and time.
     id: str
     workflow_id: str
     step_id: str

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, Protocol
 
-from afl.engine.states import StepState
+from afl.engine.states import EventState, StepState
 from afl.engine.types import Value
 
 if TYPE_CHECKING:
@@ -161,8 +161,15 @@ class StepRecord:
 
     @property
     def is_waiting(self) -> bool:
-        """Return whether it has sent an event and waits for the answer."""
-        return self.state == StepState.EVENT_TRANSMIT and bool(self.event_state)
+        """Return whether it waits for an answer: it has sent an event, or a person may answer in place of the runtime.
+
+        Between two attempts it does not.
+        """
+        return (
+            self.state == StepState.EVENT_TRANSMIT
+            and bool(self.event_state)
+            and self.event_state != EventState.RETRYING
+        )
 
     @property
     def facet_name(self) -> str:

@@ -17,6 +17,14 @@ class Ended(NamedTuple):
     workflow_id: str
 
 
+class Created(NamedTuple):
+    """A workflow's place in the order of creation, and its status."""
+
+    created_at_ms: int
+    workflow_id: str
+    status: str
+
+
 class Entry(NamedTuple):
     """An entity as it was found under its key, or the reason why it cannot be read."""
 
@@ -53,7 +61,10 @@ class Upkeep(Protocol):
         """Have the database check its own files. It reads all of them."""
 
     def orphans(self, *, limit: int = 1_000) -> list[str]:
-        """Return the ids of workflows that have steps and no row, in order."""
+        """Return the ids of workflows that have steps, timers or a history, and no row, in order.
+
+        A history of events alone that wait for their workflow to be started does not count.
+        """
 
     def examine_steps(self, workflow_id: str) -> list[StepEntry]:
         """Return all steps of a workflow, also unreadable ones, in order of creation as far as it is known."""
@@ -67,6 +78,11 @@ class Upkeep(Protocol):
     def ended_workflows(self, *, created_before_ms: int, after: Ended | None = None, limit: int = 1_000) -> list[Ended]:
         """Return workflows that have ended and were created before that time, in order of creation."""
 
+    def created_workflows(
+        self, *, created_before_ms: int, after: Created | None = None, limit: int = 1_000
+    ) -> list[Created]:
+        """Return workflows that were created before that time, in order of creation, whether they have ended or not."""
+
     def bury(self, tombstone: Tombstone, revision: int) -> bool:
         """Replace the workflow's row by the tombstone, in one transaction.
 
@@ -76,8 +92,8 @@ class Upkeep(Protocol):
     def delete_rows(self, workflow_id: str, *, limit: int) -> int:
         """Delete up to `limit` rows of a workflow without a row of its own, in one transaction; return how many.
 
-        These are its steps, tasks, log entries, events and parked answers. Fewer than `limit`: nothing is left. Does
-        nothing for a workflow that has a row.
+        These are its steps, timers, history, tasks, log entries, events and parked answers. Fewer than `limit`: nothing
+        is left. Does nothing for a workflow that has a row.
         """
 
     def tombstone(self, workflow_id: str) -> Tombstone | None:

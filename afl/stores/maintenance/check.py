@@ -16,7 +16,8 @@ from afl.core.ids import event_id_of, split_event_id
 from afl.engine.errors import StoreCorrupt, VersionMismatchError
 from afl.engine.model.entities import TaskDefinition, TaskState
 from afl.engine.model.plan import WorkflowPlan
-from afl.engine.model.store import ENDED_STATUSES, OutboxRecord, StepDocument, WorkflowRow
+from afl.engine.model.schedules import ScheduleRow
+from afl.engine.model.store import ENDED_STATUSES, OutboxRecord, StepDocument, TimerRow, WorkflowRow
 from afl.engine.model.tombstones import PURGED, PURGING, Tombstone
 from afl.engine.model.upkeep import StepEntry
 from afl.engine.planning.planner import plan_workflow
@@ -24,6 +25,12 @@ from afl.engine.states import EventState
 from afl.errors import AFLError
 from afl.stores.maintenance.findings import Finding
 from afl.stores.maintenance.invariants import check_against_program, check_rows, unreadable
+from afl.stores.maintenance.waits import (
+    check_waits,
+    history_without_workflow,
+    pages_of_timers,
+    timers_without_workflow,
+)
 from afl.stores.public.persistence import EngineStore, EventDefinition
 from afl.stores.public.store import ENTITY_TABLES
 
@@ -57,6 +64,8 @@ class Inspection:
 
     store: EngineStore
     records: RecordRules | None = None
+    #: What is found in a schedule and what was expected, if it is not as its owner writes it: the engine knows none.
+    schedule_fault: Callable[[ScheduleRow], tuple[str, str] | None] | None = None
     pause: Callable[[float], None] = time.sleep
     #: The number of checked items: workflows, steps, tasks, ...
     counts: dict[str, int] = field(default_factory=dict)
@@ -76,6 +85,8 @@ class Inspection:
         yield from self._readable("step", self._orphans())
         for kind in ENTITY_TABLES:
             yield from self._readable(ENTITY_TABLES[kind].name, self._entities(kind))
+        yield from self._readable("timer", self._timers())
+        yield from self._readable("schedule", self._schedules())
         yield from self._readable("outbox", self._outbox())
         yield from self._readable("parked", self._parked())
         yield from self._readable("position", self._positions())
@@ -128,6 +139,7 @@ class Inspection:
         yield from findings
         documents = sorted((e.document for e in entries if e.document is not None), key=lambda step: step.number)
         yield from self._open_events(row, documents)
+        yield from check_waits(self.store, row, documents)
         plan = self._plan(row)
         if isinstance(plan, Finding):
             yield plan
@@ -165,7 +177,7 @@ class Inspection:
         if row.lane or row.status in ENDED_STATUSES:
             return
         for step in documents:
-            if step.event_state and not EventState.is_terminal(step.event_state):
+            if EventState.is_asked(step.event_state):
                 task_id = event_id_of(step.id, step.attempt)
                 try:
                     task = self.store.get_task(task_id)
@@ -186,12 +198,13 @@ class Inspection:
         if self.store.revisions([workflow_id]) or (stone is not None and stone.state == PURGING):
             return []  # It is being started or purged.
         expected = f"workflow {workflow_id}" if stone is None else "nothing left of a purged workflow"
-        return [
+        steps = [
             Finding("step.workflow", workflow_id, entry.step_id, "a step without workflow", expected)
             for entry in entries
             # Steps that were saved by hand for a workflow unknown to the engine have no revision.
             if entry.document is None or entry.document.revision
         ]
+        return [*steps, *history_without_workflow(self.store, workflow_id, expected)]
 
     # --- tables -------------------------------------------------------------------------------------------------
 
@@ -245,7 +258,7 @@ class Inspection:
         step = entry.document
         if step is None:
             return None  # The check of its workflow finds this fault.
-        is_open = step.event_state and not EventState.is_terminal(step.event_state) and step.attempt == parts[1]
+        is_open = EventState.is_asked(step.event_state) and step.attempt == parts[1]
         if task.state in (TaskState.PENDING, TaskState.RUNNING) and not is_open:
             found = f"{task.state}, its step at {step.state}, attempt {step.attempt}"
             return Finding("tasks.step", task.workflow_id, task.uuid, found, "an ended task, or an unanswered event")
@@ -262,6 +275,28 @@ class Inspection:
             yield Finding(
                 "tombstones.workflow", stone.workflow_id, "", "a workflow beside its tombstone", "one of both"
             )
+
+    def _timers(self) -> Iterator[Finding]:
+        for page in pages_of_timers(self.store):
+            self._count("timers", len(page))
+            strays = {finding.subject for finding in timers_without_workflow(self.store, page)}
+            timers = {timer.step_id: timer for timer in page if timer.step_id in strays}
+            yield from self._lasting(timers, partial(self._stray_timer, timers))
+
+    def _stray_timer(self, timers: Mapping[str, TimerRow], step_id: str) -> list[Finding]:
+        timer = timers[step_id]
+        is_there = timer in self.store.timers_of(timer.workflow_id)
+        return [*timers_without_workflow(self.store, [timer])] if is_there else []
+
+    def _schedules(self) -> Iterator[Finding]:
+        after = ""
+        while page := self.store.schedules(after=after):
+            after = page[-1].id
+            self._count("schedules", len(page))
+            for row in page:
+                fault = None if self.schedule_fault is None else self.schedule_fault(row)
+                if fault is not None:
+                    yield Finding("schedule.document", "", row.id, *fault)
 
     def _outbox(self) -> Iterator[Finding]:
         after = before = 0

@@ -43,6 +43,9 @@ _EVENT_STATES: Final = frozenset(
         EventState.COMPLETED,
         EventState.ERROR,
         EventState.CANCELED,
+        EventState.EXPIRED,
+        EventState.RETRYING,
+        EventState.WAITING,
     }
 )
 #: Errors that reading damaged rows may raise besides the specific ones.
@@ -214,7 +217,8 @@ def _check_ids(row: WorkflowRow, documents: Sequence[StepDocument], execution: E
 def _derived(row: WorkflowRow, document: StepDocument, execution: Execution) -> str | None:
     """Return the id that follows from a step's place; None where that cannot be decided."""
     if document.container_id is None:
-        ids = [derived_id(row.id, row.id, f"execution-{number}") for number in range(1, row.execution + 1)]
+        numbers = range(row.executions_before + 1, row.execution_number + 1)
+        ids = [derived_id(row.id, row.id, f"execution-{number}") for number in numbers]
         return next((known for known in ids if known == id_of_place(document.id)), ids[0])
     if document.block_id is None:
         return derived_id(row.id, document.container_id, str(document.statement_id))

@@ -25,8 +25,8 @@ class Purge:
       1. read its row: it has ended, and none of its records waits in the outbox (`purge.chosen`),
       2. replace its row by a tombstone in state `purging`, in one transaction, if the row is still at the revision that
          was read (`purge.buried`),
-      3. delete its steps, tasks, log entries, events and parked answers, a slice in one transaction after another
-         (`purge.slice_deleted`),
+      3. delete its steps, timers, history, tasks, log entries, events and parked answers, a slice in one transaction
+         after another (`purge.slice_deleted`),
       4. set the tombstone's state to `purged` (`purge.finished`).
 
     A crash before 2 is done leaves the workflow as it was. After 2 every process considers it purged: no row leads to

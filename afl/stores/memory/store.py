@@ -18,6 +18,7 @@ from afl.engine.model.store import (
     ParkedRecord,
     Position,
     RunningChange,
+    ScheduleRow,
     StepDocument,
     StoredOutboxRecord,
     WorkflowChange,
@@ -25,15 +26,18 @@ from afl.engine.model.store import (
 )
 from afl.engine.model.store_identity import StoreIdentity, new_store_id
 from afl.engine.types import Value, copy_value
-from afl.engine.versions import SUPPORTED, check_versions
+from afl.engine.versions import WRITTEN, check_versions
 from afl.stores.documents import versions_of
+from afl.stores.memory.history import KeptHistory, MemoryHistory
 from afl.stores.memory.parked import MemoryParked
+from afl.stores.memory.schedules import MemorySchedules
 from afl.stores.memory.steps import KeptSteps
 from afl.stores.memory.tasks import MemoryTasks
+from afl.stores.memory.timers import KeptTimers, MemoryTimers
 from afl.stores.memory.upkeep import MemoryUpkeep
 from afl.stores.public.persistence import EventDefinition
 from afl.stores.public.store import ENTITY_TABLES, KeptStep, PublicRows, PublicStore
-from afl.stores.public.store_checks import check_changes, check_values
+from afl.stores.public.store_checks import check_changes, check_keys, check_values
 from afl.stores.public.views import StepNotes
 
 E = TypeVar("E")
@@ -41,7 +45,7 @@ E = TypeVar("E")
 _by_number = itemgetter(StepDocument._fields.index("number"))
 
 
-class MemoryStore(MemoryParked, MemoryUpkeep, PublicStore):
+class MemoryStore(MemoryParked, MemoryTimers, MemoryHistory, MemorySchedules, MemoryUpkeep, PublicStore):
     """A store in dictionaries under one lock.
 
     Step documents are kept without a copy: they are immutable by agreement. Entities are copied on the way in and out.
@@ -67,6 +71,10 @@ class MemoryStore(MemoryParked, MemoryUpkeep, PublicStore):
         self._outbox: dict[int, StoredOutboxRecord] = {}
         self._positions: dict[Position, int] = {}
         self._parked: dict[str, ParkedRecord] = {}
+        self._timers = KeptTimers()
+        #: Workflow id to its history.
+        self._histories: dict[str, KeptHistory] = {}
+        self._schedules: dict[str, ScheduleRow] = {}
         self._programs: dict[str, bytes] = {}
         self._annotations: dict[str, bytes] = {}
         self._entities: dict[type, dict[str, object]] = {kind: {} for kind in ENTITY_TABLES}
@@ -95,6 +103,8 @@ class MemoryStore(MemoryParked, MemoryUpkeep, PublicStore):
                     self._runnable[workflow_id] = None
                 else:
                     self._runnable.pop(workflow_id, None)
+                if change.replaces:
+                    self._drop_execution(workflow_id)
                 steps = self._steps.get(workflow_id)
                 if steps is None:
                     steps = self._steps[workflow_id] = KeptSteps()
@@ -124,6 +134,14 @@ class MemoryStore(MemoryParked, MemoryUpkeep, PublicStore):
         for fingerprint, program in batch.programs.items():
             self._programs.setdefault(fingerprint, program)
         self._annotations |= batch.annotations
+        for step_id in batch.timers_done:
+            self._timers.remove(step_id)
+        for timer in batch.timers:
+            self._timers.put(timer)
+        if batch.history or batch.history_changes or batch.history_trims:
+            self._write_history(batch)
+        if batch.schedules:
+            self._write_schedules(batch.schedules)
         if not batch.outbox:
             return 0
         first_sequence = self._outbox_sequence + 1
@@ -141,13 +159,21 @@ class MemoryStore(MemoryParked, MemoryUpkeep, PublicStore):
         return (0 if stored is None else stored.revision) == expected
 
     def _refuse(self, batch: Batch) -> None:
-        """Refuse the batch for stale workflows or confirms, lost positions, or a second running task of a step."""
+        """Refuse the batch for stale workflows or confirms, used numbers of histories, stale schedules, lost positions,
+        or a second running task of a step.
+        """
         check_changes(batch.changes)
+        has_keys = bool(batch.history or batch.schedules)
+        if has_keys:
+            check_keys(batch)
         lost = [change.workflow_id for change in batch.changes if not self._follows(change)]
         for workflow_id, revision in batch.confirms.items():
             stored = self._workflows.get(workflow_id)
             if (0 if stored is None else stored.revision) != revision:
                 lost.append(workflow_id)
+        if has_keys:
+            lost += self._lost_histories(batch.history)
+            lost += self._lost_schedules(batch.schedules)
         if lost:
             raise WorkflowConflict(workflow_ids=tuple(dict.fromkeys(lost)))
         self._task_queue.check(batch.tasks)
@@ -177,7 +203,7 @@ class MemoryStore(MemoryParked, MemoryUpkeep, PublicStore):
         if kept is None:
             return None
         row = _row_of(kept)
-        if (written := versions_of(row)) != SUPPORTED:
+        if (written := versions_of(row)) != WRITTEN:
             check_versions(written.text)
         return _own_copy(row)
 

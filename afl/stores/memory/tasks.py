@@ -93,6 +93,11 @@ class MemoryTasks:
             self._arrivals.pop(task_id, None)
         return count
 
+    def remove_ended(self, task_ids: Iterable[str]) -> None:
+        """Delete those of these tasks that have ended."""
+        open_states = (TaskState.PENDING, TaskState.RUNNING)
+        self.remove([task_id for task_id in task_ids if self.by_id[task_id].state not in open_states])
+
     def expired(self, now_ms: int) -> list[TaskDefinition]:
         """Return copies of the running tasks whose lease has expired."""
         leased = [self.by_id[task_id] for task_id in self._leased]

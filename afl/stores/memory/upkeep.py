@@ -7,6 +7,7 @@ import threading
 from abc import abstractmethod
 from collections.abc import Iterable
 from copy import deepcopy
+from heapq import nsmallest
 from itertools import islice
 from operator import attrgetter
 from typing import TYPE_CHECKING, cast
@@ -15,14 +16,16 @@ from afl.engine.model.entities import LogDefinition
 from afl.engine.model.store import ENDED_STATUSES, ParkedRecord, RunningChange, WorkflowRow
 from afl.engine.model.store_identity import StoreIdentity, new_store_id, this_host
 from afl.engine.model.tombstones import Tombstone
-from afl.engine.model.upkeep import Ended, Entry, OwnCheck, StepEntry
+from afl.engine.model.upkeep import Created, Ended, Entry, OwnCheck, StepEntry
 from afl.stores.public.persistence import EventDefinition
 from afl.stores.public.upkeep import PublicUpkeep
 from afl.stores.public.views import StepNotes
 
 if TYPE_CHECKING:
+    from afl.stores.memory.history import KeptHistory
     from afl.stores.memory.steps import KeptSteps
     from afl.stores.memory.tasks import MemoryTasks
+    from afl.stores.memory.timers import KeptTimers
 
 
 class MemoryUpkeep(PublicUpkeep):
@@ -37,6 +40,9 @@ class MemoryUpkeep(PublicUpkeep):
     _parked: dict[str, ParkedRecord]
     _entities: dict[type, dict[str, object]]
     _task_queue: MemoryTasks
+
+    _timers: KeptTimers
+    _histories: dict[str, KeptHistory]
 
     @abstractmethod
     def _held(self, kind: type) -> dict[str, object]: ...
@@ -70,11 +76,12 @@ class MemoryUpkeep(PublicUpkeep):
         return OwnCheck()
 
     def orphans(self, *, limit: int = 1_000) -> list[str]:
-        """Return the ids of workflows that have steps and no row."""
+        """Return the ids of workflows that have steps, timers or a history, and no row; see `Upkeep`."""
         with self._lock:
-            return sorted(found for found, steps in self._steps.items() if steps and found not in self._workflows)[
-                :limit
-            ]
+            found = {workflow_id for workflow_id, steps in self._steps.items() if steps}
+            found |= self._timers.workflow_ids()
+            found |= {workflow_id for workflow_id, history in self._histories.items() if not history.is_early}
+            return sorted(found - self._workflows.keys())[:limit]
 
     def examine_steps(self, workflow_id: str) -> list[StepEntry]:
         """Return all steps of a workflow; see `Upkeep`."""
@@ -99,6 +106,17 @@ class MemoryUpkeep(PublicUpkeep):
                 if row.status in ENDED_STATUSES and row.created_at_ms < created_before_ms
             ]
         return sorted(ended for ended in found if after is None or ended > after)[:limit]
+
+    def created_workflows(
+        self, *, created_before_ms: int, after: Created | None = None, limit: int = 1_000
+    ) -> list[Created]:
+        """Return workflows in order of creation; see `Upkeep`."""
+        with self._lock:
+            rows = [row.workflow if isinstance(row, RunningChange) else row for row in self._workflows.values()]
+        found = (
+            Created(row.created_at_ms, row.id, row.status) for row in rows if row.created_at_ms < created_before_ms
+        )
+        return nsmallest(limit, (one for one in found if after is None or one[:2] > after[:2]))
 
     def bury(self, tombstone: Tombstone, revision: int) -> bool:
         """Replace a workflow by a tombstone; see `Upkeep`."""
@@ -125,6 +143,11 @@ class MemoryUpkeep(PublicUpkeep):
                     left -= 1
                 if not documents:
                     del self._steps[workflow_id]
+            left -= self._timers.remove_of(workflow_id, left)
+            if (history := self._histories.get(workflow_id)) is not None:
+                left -= history.remove_some(left)
+                if not history.rows:
+                    del self._histories[workflow_id]
             left -= self._task_queue.remove(_of_workflow(self._task_queue.by_id, workflow_id, left))
             events = cast(dict[str, EventDefinition], self._entities[EventDefinition])
             named = [key for key, event in events.items() if event.workflow_id == workflow_id]
@@ -139,6 +162,18 @@ class MemoryUpkeep(PublicUpkeep):
                     del table[key]
                     left -= 1
             return limit - left
+
+    def _drop_execution(self, workflow_id: str) -> None:
+        """Delete what a workflow's next execution replaces: steps, timers, and ended tasks and log entries."""
+        steps = self._steps.pop(workflow_id, None)
+        if self._notes and steps is not None:
+            for step_id in steps.by_id():
+                self._notes.pop(step_id, None)
+        self._timers.remove_of(workflow_id)
+        tasks, logs = self._task_queue.by_id, self._entities[LogDefinition]
+        self._task_queue.remove_ended(_of_workflow(tasks, workflow_id, len(tasks)))
+        for log_id in _of_workflow(logs, workflow_id, len(logs)):
+            del logs[log_id]
 
     def tombstones(self, *, state: str, purged_before_ms: int | None = None, limit: int = 1_000) -> list[Tombstone]:
         """Return tombstones in a state, the oldest first."""

@@ -10,10 +10,11 @@ from typing import Any, Final, Protocol
 
 import bson
 from pymongo.client_session import ClientSession
-from pymongo.errors import ConnectionFailure, PyMongoError, ServerSelectionTimeoutError
+from pymongo.errors import ConnectionFailure, OperationFailure, PyMongoError, ServerSelectionTimeoutError
 
 from afl.core.probes import Probe
-from afl.engine.errors import StoreUnavailable
+from afl.core.text.exception_text import exception_text
+from afl.engine.errors import CommitTooLarge, StoreUnavailable
 from afl.stores.mongo.connection import BulkRefused, Connection
 from afl.stores.mongo.documents import STORE, WORKFLOWS, Document
 from afl.stores.mongo.lock import Deadline
@@ -40,6 +41,8 @@ LEASE_MS: Final = 5_000
 #: Larger commits are written in parts beside the commit document: a document holds 16 MiB.
 _MAX_COMMIT_BYTES: Final = 12 * 1024 * 1024
 _PARTS: Final = "commit_parts"
+#: The server's code for a transaction that does not fit in its cache.
+_TOO_LARGE_FOR_CACHE: Final = 388
 
 
 class Commits(Protocol):
@@ -71,7 +74,7 @@ class TransactionCommits:
         """Do nothing: an interrupted transaction leaves nothing behind."""
 
     def write(self, writes: Writes, first_sequence: int) -> None:
-        """Write all of it, in one transaction."""
+        """Write all of it, in one transaction. Raises CommitTooLarge when the server cannot hold one of its size."""
         operations = writes.operations(first_sequence)
         deadline = Deadline(self._connection.name, self._timeout_s)
         while True:
@@ -83,6 +86,9 @@ class TransactionCommits:
             except PyMongoError as error:
                 # The search for a server has already waited long; another try would only repeat that.
                 is_away = isinstance(error, ServerSelectionTimeoutError)
+                if isinstance(error, OperationFailure) and error.code == _TOO_LARGE_FOR_CACHE:
+                    reason = exception_text(error).partition(", full error:")[0]
+                    raise CommitTooLarge(path=self._connection.name, reason=reason) from error
                 if is_away or not error.has_error_label("TransientTransactionError"):
                     raise
                 is_lost = isinstance(error, ConnectionFailure)
@@ -135,10 +141,10 @@ class DocumentCommits:
 
     A crash before 3 is done leaves nothing (of a large commit some parts, which a later large one drops). After 3 the
     commit is valid: the next process that opens the store or commits applies it once its lease has expired. Applying it
-    twice is the same as once: each document has the number of the last commit that wrote it; the process that finishes
-    first deletes the commit document. A reader that starts after 4 began and finds a workflow's row new, also finds all
-    of its steps new; one that finds it old cannot commit on it. A process that only reads checks once in the length of
-    a lease for an abandoned commit, and applies it.
+    twice is the same as once: each document has the number of the last commit that wrote it, and what a commit deletes
+    was written before it; the process that finishes first deletes the commit document. A reader that starts after 4
+    began and finds a workflow's row new, also finds all of its steps new; one that finds it old cannot commit on it. A
+    process that only reads checks once in the length of a lease for an abandoned commit, and applies it.
     """
 
     def __init__(self, connection: Connection, probe: Probe, timeout_s: float, lease_ms: int = LEASE_MS) -> None:
@@ -194,12 +200,13 @@ class DocumentCommits:
                 refuse(self._connection, writes)
                 self._probe("store.compared")
                 number = (self._last or 0) + 1
+                began_s = time.monotonic()
                 if self._record(operations, number):
                     break
                 self._last = None
                 deadline.pause("other writers are always faster")
             self._probe("store.written")
-            is_applied = self._apply(operations, number)
+            is_applied = self._apply(operations, number, began_s)
             self._probe("store.applied")
             if is_applied:
                 self._finish(number)
@@ -276,9 +283,13 @@ class DocumentCommits:
             content += part["content"]
         return [_operation(stored) for stored in bson.decode(content)["operations"]]
 
-    def _apply(self, operations: Sequence[Operation], number: int) -> bool:
-        """Apply a commit, and record progress. Returns False when another process applies it, or was faster."""
-        renewed_at_s = time.monotonic()
+    def _apply(self, operations: Sequence[Operation], number: int, renewed_at_s: float | None = None) -> bool:
+        """Apply a commit, and record progress. Returns False when another process applies it, or was faster.
+
+        A writer that was paused since `renewed_at_s` asks first: a later commit may have deleted what this one makes.
+        """
+        if renewed_at_s is None:
+            renewed_at_s = time.monotonic()
         for part in commands(operations):
             if (time.monotonic() - renewed_at_s) * 1000 > self._lease_ms / 3:
                 renewed_at_s = time.monotonic()

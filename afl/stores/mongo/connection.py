@@ -24,22 +24,29 @@ from afl.core.text.printable import printable
 from afl.engine.errors import ForeignStore, StoreCorrupt, StoreMissing, StoreUnavailable
 from afl.engine.model.store_identity import new_store_id
 from afl.engine.versions import VERSIONS, check_maker
+from afl.stores.deadlines import ASKING, timers_of_deadlines
 from afl.stores.mongo.documents import (
+    HISTORY,
     OUTBOX,
     PARKED,
     POSITIONS,
     PROGRAMS,
+    SCHEDULES,
     STEPS,
     STORE,
     TASKS,
+    TIMERS,
     TOMBSTONES,
     WORKFLOWS,
+    step_document,
+    timer_values,
 )
 from afl.stores.mongo.writes import Command
 from afl.stores.public.store import RUNNING_TASK_INDEX
+from afl.stores.stored_text import key_of
 
 #: The version of the collections. Raise it with every change; the previous version is still read.
-FORMAT: Final = 1
+FORMAT: Final = 2
 
 DEFAULT_URL: Final = "mongodb://localhost:27017"
 DEFAULT_DATABASE: Final = "afl"
@@ -53,6 +60,21 @@ _SOCKET_TIMEOUT_S: Final = 60.0
 
 #: Acknowledged writes are on the disks of a majority.
 _DURABLE: Final = WriteConcern("majority", j=True)
+
+#: The collections that are there from the start: those that transactions write.
+_COLLECTIONS: Final = (
+    WORKFLOWS,
+    STEPS,
+    OUTBOX,
+    POSITIONS,
+    PARKED,
+    PROGRAMS,
+    TASKS,
+    TOMBSTONES,
+    TIMERS,
+    HISTORY,
+    SCHEDULES,
+)
 
 _INDEXES: Final[Mapping[str, Sequence[IndexModel]]] = {
     WORKFLOWS: [
@@ -73,6 +95,30 @@ _INDEXES: Final[Mapping[str, Sequence[IndexModel]]] = {
         IndexModel([("workflow_id", ASCENDING)], name="parked_workflow"),
         IndexModel([("expires_at_ms", ASCENDING)], name="parked_expiry"),
     ],
+    TIMERS: [
+        IndexModel([("due_at_ms", ASCENDING), ("_id", ASCENDING)], name="timer_due"),
+        IndexModel([("workflow_id", ASCENDING)], name="timer_workflow"),
+    ],
+    HISTORY: [
+        IndexModel([("workflow_id", ASCENDING), ("number", ASCENDING)], name="history_workflow"),
+        IndexModel(
+            [("workflow_id", ASCENDING), ("event_id", ASCENDING)],
+            name="history_event",
+            unique=True,
+            partialFilterExpression={"event_id": {"$exists": True}},
+        ),
+        IndexModel(
+            [("workflow_id", ASCENDING), ("number", ASCENDING)],
+            name="history_pending",
+            partialFilterExpression={"is_pending": True},
+        ),
+        IndexModel(
+            [("workflow_id", ASCENDING), ("expires_at_ms", ASCENDING), ("size_bytes", ASCENDING)],
+            name="history_early",
+            partialFilterExpression={"is_pending": True, "expires_at_ms": {"$gt": 0}},
+        ),
+    ],
+    SCHEDULES: [IndexModel([("next_at_ms", ASCENDING), ("_id", ASCENDING)], name="schedule_due")],
     TASKS: [
         IndexModel(
             [("step_id", ASCENDING)],
@@ -261,10 +307,7 @@ class Connection:
                 "format": FORMAT,
                 "store_id": new_store_id(),
             }
-            # A collection made inside a transaction conflicts with other processes that make it.
-            for name in (WORKFLOWS, STEPS, OUTBOX, POSITIONS, PARKED, PROGRAMS, TASKS, TOMBSTONES):
-                with suppress(CollectionInvalid):
-                    self._database.create_collection(name)
+            self._make_collections()
             # The owner of the store is written last: if it is there, everything else is.
             self._make("outbox", {"sequence": 0})
             self._make("head", {"number": 0, "pending": None, "beats": 0})
@@ -283,6 +326,11 @@ class Connection:
                 found=f"the store of topic prefix {found['prefix']!r}",
                 expected=f"that of prefix {prefix!r}",
             )
+        if found["format"] < FORMAT:
+            # Brought up: processes of the release before are refused from now on.
+            self._make_collections()
+            self._add_timers()
+            store.update_one({"_id": "identity", "format": found["format"]}, {"$set": {"format": FORMAT}})
         try:
             check_maker(found["versions"], self.name)
         except ValueError as error:
@@ -292,6 +340,19 @@ class Connection:
             store.update_one(
                 {"_id": "identity", "store_id": {"$exists": False}}, {"$set": {"store_id": new_store_id()}}
             )
+
+    def _add_timers(self) -> None:
+        """Give the unanswered events of older releases the timers of their deadlines."""
+        asking = self.collection(STEPS).find({"state": ASKING})
+        timers = self.collection(TIMERS)
+        for timer in timers_of_deadlines(asking, step_document):
+            timers.update_one({"_id": key_of(timer.step_id)}, {"$set": timer_values(timer)}, upsert=True)
+
+    def _make_collections(self) -> None:
+        # A collection made inside a transaction conflicts with other processes that make it.
+        for name in _COLLECTIONS:
+            with suppress(CollectionInvalid):
+                self._database.create_collection(name)
 
     def _make(self, document_id: str, values: dict[str, Any]) -> None:
         # Another process may be faster: then its values stay.

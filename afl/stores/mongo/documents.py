@@ -8,11 +8,34 @@ from dataclasses import replace
 from typing import Any, Final, TypeAlias, TypeVar
 
 from afl.core.clock import epoch_ns
-from afl.engine.model.entities import ServerDefinition, TaskDefinition
-from afl.engine.model.store import OutboxRecord, ParkedRecord, Position, StepDocument, StoredOutboxRecord, WorkflowRow
+from afl.engine.model.entities import LogDefinition, ServerDefinition, TaskDefinition
+from afl.engine.model.store import (
+    HistoryKind,
+    HistoryRow,
+    OutboxRecord,
+    ParkedRecord,
+    Position,
+    ScheduleRow,
+    StepDocument,
+    StoredOutboxRecord,
+    TimerKind,
+    TimerRow,
+    WorkflowRow,
+)
 from afl.engine.model.tombstones import Tombstone
 from afl.engine.versions import VERSIONS, check_versions
-from afl.stores.documents import decode_step, decode_value, decode_workflow, encode_step, encode_value, encode_workflow
+from afl.stores.documents import (
+    decode_history,
+    decode_schedule,
+    decode_step,
+    decode_value,
+    decode_workflow,
+    encode_history,
+    encode_schedule,
+    encode_step,
+    encode_value,
+    encode_workflow,
+)
 from afl.stores.entity_documents import decode_entity, encode_entity
 from afl.stores.public.store import ENTITY_TABLES, KeptStep
 from afl.stores.public.views import StepNotes
@@ -31,6 +54,9 @@ OUTBOX: Final = "outbox"
 POSITIONS: Final = "positions"
 PARKED: Final = "parked"
 PROGRAMS: Final = "programs"
+TIMERS: Final = "timers"
+HISTORY: Final = "history"
+SCHEDULES: Final = "schedules"
 #: The owner of the store, the number of the last outbox record, and the state of document commits.
 STORE: Final = "store"
 
@@ -38,6 +64,7 @@ STORE: Final = "store"
 COLLECTION_OF: Final = {kind: table.name for kind, table in ENTITY_TABLES.items()}
 TASKS: Final = COLLECTION_OF[TaskDefinition]
 SERVERS: Final = COLLECTION_OF[ServerDefinition]
+LOGS: Final = COLLECTION_OF[LogDefinition]
 TOMBSTONES: Final = COLLECTION_OF[Tombstone]
 
 #: Fields of a task that are also stored beside its document: tasks are found by them.
@@ -206,6 +233,84 @@ def parked_record(found: Document) -> ParkedRecord:
         headers=_read_headers(found["headers"]),
         parked_at_ms=found["parked_at_ms"],
         expires_at_ms=found["expires_at_ms"],
+    )
+
+
+def timer_values(timer: TimerRow) -> Values:
+    """Return the fields of a timer, whose id is its step's."""
+    return {"workflow_id": key_of(timer.workflow_id), "kind": timer.kind.value, "due_at_ms": timer.due_at_ms}
+
+
+def timer_of(found: Document) -> TimerRow:
+    """Return the timer of a document; raises an error of DAMAGE for a damaged one."""
+    due_at_ms = whole_number(found["due_at_ms"])
+    return TimerRow(text_of(found["_id"]), text_of(found["workflow_id"]), TimerKind(found["kind"]), due_at_ms)
+
+
+def whole_number(value: object) -> int:
+    """Return an integer of a document: the driver reads a large one as a type of its own. Raises TypeError."""
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise TypeError(f"{value!r} is not a whole number")
+    return int(value)
+
+
+def history_id(workflow_id: str, number: int) -> Values:
+    """Return the id of a history's row: a document with its fields in this order."""
+    return {"workflow_id": key_of(workflow_id), "number": number}
+
+
+def history_values(row: HistoryRow) -> Values:
+    """Return the fields of a history's row. Rows without an event id lack that field, and so are not in its index."""
+    document = encode_history(row)
+    values: Values = {
+        "workflow_id": key_of(row.workflow_id),
+        "number": row.number,
+        "kind": row.kind.value,
+        "execution": row.execution,
+        "at_ms": row.at_ms,
+        "is_pending": row.is_pending,
+        "until_execution": row.until_execution,
+        "last_execution": row.last_execution,
+        "expires_at_ms": row.expires_at_ms,
+        "document": document,
+    }
+    if row.event_id:
+        values["event_id"] = key_of(row.event_id)
+    if row.is_early:
+        # Beside the document, and in an index: those of all early events are summed up again and again.
+        values["size_bytes"] = len(document)
+    return values
+
+
+def history_of(found: Document) -> HistoryRow:
+    """Return a history's row; raises an error of DAMAGE for a damaged one."""
+    beside = HistoryRow(
+        workflow_id=text_of(found["workflow_id"]),
+        number=whole_number(found["number"]),
+        kind=HistoryKind(found["kind"]),
+        execution=whole_number(found["execution"]),
+        at_ms=whole_number(found["at_ms"]),
+        event_id=text_of(found.get("event_id", "")),
+        is_pending=found["is_pending"],
+        until_execution=whole_number(found["until_execution"]),
+        expires_at_ms=whole_number(found["expires_at_ms"]),
+    )
+    return decode_history(beside, found["document"])
+
+
+def schedule_values(row: ScheduleRow) -> Values:
+    """Return the fields of a schedule."""
+    return {"revision": row.revision, "next_at_ms": row.next_at_ms, "document": encode_schedule(row.document)}
+
+
+def schedule_of(found: Document) -> ScheduleRow:
+    """Return the schedule of a document; raises an error of DAMAGE for a damaged one."""
+    next_at_ms = found["next_at_ms"]
+    return ScheduleRow(
+        text_of(found["_id"]),
+        whole_number(found["revision"]),
+        None if next_at_ms is None else whole_number(next_at_ms),
+        decode_schedule(found["document"]),
     )
 
 

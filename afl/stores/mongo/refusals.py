@@ -7,9 +7,9 @@ from typing import TypeGuard
 
 from afl.engine.errors import ConcurrencyError, PositionLost, WorkflowConflict
 from afl.engine.model.entities import TaskState
-from afl.engine.model.store import Position, PositionMove
+from afl.engine.model.store import HistoryRow, Position, PositionMove, ScheduleChange
 from afl.stores.mongo.connection import Connection
-from afl.stores.mongo.documents import POSITIONS, TASKS, WORKFLOWS, position_id
+from afl.stores.mongo.documents import HISTORY, POSITIONS, SCHEDULES, TASKS, WORKFLOWS, history_id, position_id
 from afl.stores.mongo.writes import Ending, Operation, Put, Removal, Writes
 from afl.stores.public.store import RUNNING_TASK_INDEX
 from afl.stores.stored_text import key_of
@@ -17,19 +17,43 @@ from afl.stores.stored_text import key_of
 
 def refuse(connection: Connection, writes: Writes) -> None:
     """Raise the reason to refuse a commit, if any: WorkflowConflict, PositionLost or ConcurrencyError."""
+    lost: list[str] = []
     if writes.expected:
         wanted = [key_of(workflow_id) for workflow_id, _ in writes.expected]
         rows = connection.collection(WORKFLOWS).find({"_id": {"$in": wanted}}, {"revision": 1})
         found = {row["_id"]: row["revision"] for row in rows}
-        lost = [
+        lost += [
             workflow_id for workflow_id, expected in writes.expected if found.get(key_of(workflow_id), 0) != expected
         ]
-        if lost:
-            raise WorkflowConflict(workflow_ids=tuple(dict.fromkeys(lost)))
+    lost += _lost_histories(connection, writes.history) + _lost_schedules(connection, writes.schedules)
+    if lost:
+        raise WorkflowConflict(workflow_ids=tuple(dict.fromkeys(lost)))
     if writes.moves:
         _refuse_moves(connection, writes.moves)
     if writes.running:
         _refuse_running(connection, writes)
+
+
+def _lost_histories(connection: Connection, rows: Sequence[HistoryRow]) -> list[str]:
+    """Return the ids of workflows of which another writer has used a number, or an event id."""
+    lost = []
+    for row in rows:
+        used: list[dict[str, object]] = [{"_id": history_id(row.workflow_id, row.number)}]
+        if row.event_id:
+            used.append({"workflow_id": key_of(row.workflow_id), "event_id": key_of(row.event_id)})
+        if connection.collection(HISTORY).find_one({"$or": used}, {"_id": 1}) is not None:
+            lost.append(row.workflow_id)
+    return lost
+
+
+def _lost_schedules(connection: Connection, changes: Sequence[ScheduleChange]) -> list[str]:
+    """Return the ids of schedules that are not at the revision which a change expects."""
+    if not changes:
+        return []
+    wanted = [key_of(change.id) for change in changes]
+    rows = connection.collection(SCHEDULES).find({"_id": {"$in": wanted}}, {"revision": 1})
+    found = {row["_id"]: row["revision"] for row in rows}
+    return [change.id for change in changes if found.get(key_of(change.id), 0) != change.expected_revision]
 
 
 def _refuse_moves(connection: Connection, moves: Sequence[PositionMove]) -> None:

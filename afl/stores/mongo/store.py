@@ -47,15 +47,18 @@ from afl.stores.mongo.documents import (
     step_document,
     workflow_row,
 )
+from afl.stores.mongo.history import MongoHistory
 from afl.stores.mongo.lock import StoreLock
 from afl.stores.mongo.parked import MongoParked
 from afl.stores.mongo.refusals import second_running
+from afl.stores.mongo.schedules import MongoSchedules
 from afl.stores.mongo.tasks import BY_ARRIVAL, MongoTasks
+from afl.stores.mongo.timers import MongoTimers
 from afl.stores.mongo.upkeep import MongoUpkeep
 from afl.stores.mongo.writes import Writes
 from afl.stores.public.persistence import IterationChanges
 from afl.stores.public.store import ENTITY_TABLES, KeptStep, PublicRows, PublicStore
-from afl.stores.public.store_checks import check_changes, check_values
+from afl.stores.public.store_checks import check_changes, check_keys, check_values
 from afl.stores.stored_text import key_of, text_of
 
 E = TypeVar("E")
@@ -71,7 +74,7 @@ class DatabaseConfig(Protocol):
     def connection_string(self) -> str: ...
 
 
-class MongoStore(MongoParked, MongoTasks, MongoUpkeep, PublicStore):
+class MongoStore(MongoParked, MongoTimers, MongoHistory, MongoSchedules, MongoTasks, MongoUpkeep, PublicStore):
     """A store in one database of a MongoDB server, 8.0 or newer.
 
     On a replica set, even with a single node, a commit is one transaction and needs two commands, and one more for
@@ -147,6 +150,7 @@ class MongoStore(MongoParked, MongoTasks, MongoUpkeep, PublicStore):
         if not batch.values_checked:
             check_values(batch)
         check_changes(batch.changes)
+        check_keys(batch)
         writes = Writes.of_batch(batch, self._arrivals)
         with self._mongo.speaking():
             first_sequence = self._numbers(len(batch.outbox))

@@ -16,23 +16,26 @@ from pymongo.collection import Collection
 
 from afl.core.text.printable import printable
 from afl.engine.errors import StoreCorrupt, StoreUnavailable, WorkflowConflict
-from afl.engine.model.entities import LogDefinition
 from afl.engine.model.store import ENDED_STATUSES
 from afl.engine.model.store_identity import MARKS_KEPT, StoreIdentity, new_store_id
 from afl.engine.model.tombstones import Tombstone
-from afl.engine.model.upkeep import Ended, Entry, OwnCheck, StepEntry
+from afl.engine.model.upkeep import Created, Ended, Entry, OwnCheck, StepEntry
 from afl.stores.damaged_rows import taken
 from afl.stores.mongo.commits import Commits
 from afl.stores.mongo.connection import Connection
 from afl.stores.mongo.documents import (
     COLLECTION_OF,
+    HISTORY,
+    LOGS,
     OUTBOX,
     PARKED,
     POSITIONS,
     PROGRAMS,
+    SCHEDULES,
     STEPS,
     STORE,
     TASKS,
+    TIMERS,
     WORKFLOWS,
     Arrivals,
     Document,
@@ -103,7 +106,8 @@ class MongoUpkeep(PublicUpkeep):
         """Have the server check each collection, if it permits this user and supports it."""
         problems: list[str] = []
         left_out: list[str] = []
-        for name in sorted({WORKFLOWS, STEPS, OUTBOX, POSITIONS, PARKED, PROGRAMS, *COLLECTION_OF.values()}):
+        own = {WORKFLOWS, STEPS, OUTBOX, POSITIONS, PARKED, PROGRAMS, TIMERS, HISTORY, SCHEDULES}
+        for name in sorted({*own, *COLLECTION_OF.values()}):
             try:
                 with self._mongo.speaking():
                     reported = self._mongo.validate(name)
@@ -116,10 +120,15 @@ class MongoUpkeep(PublicUpkeep):
         return OwnCheck(problems=tuple(problems), left_out=tuple(left_out))
 
     def orphans(self, *, limit: int = 1_000) -> list[str]:
-        """Return the ids of workflows that have steps and no row."""
+        """Return the ids of workflows that have steps, timers or a history, and no row; see `Upkeep`."""
         known = {"from": WORKFLOWS, "localField": "_id", "foreignField": "_id", "as": "known"}
+        group: dict[str, Any] = {"$group": {"_id": "$workflow_id"}}
+        late = {"$match": {"$or": [{"is_pending": False}, {"expires_at_ms": 0}]}}
         stages: list[dict[str, Any]] = [
-            {"$group": {"_id": "$workflow_id"}},
+            group,
+            {"$unionWith": {"coll": TIMERS, "pipeline": [group]}},
+            {"$unionWith": {"coll": HISTORY, "pipeline": [late, group]}},
+            {"$group": {"_id": "$_id"}},
             {"$lookup": known},
             {"$match": {"known": []}},
             {"$sort": {"_id": 1}},
@@ -161,16 +170,30 @@ class MongoUpkeep(PublicUpkeep):
             "created_at_ms": {"$lt": created_before_ms},
         }
         if after is not None:
-            wanted["$or"] = [
-                {"created_at_ms": {"$gt": after.created_at_ms}},
-                {"created_at_ms": after.created_at_ms, "_id": {"$gt": key_of(after.workflow_id)}},
-            ]
+            wanted["$or"] = _behind(after)
         with self._reading(WORKFLOWS) as workflows:
             oldest = workflows.find(wanted, {"created_at_ms": 1}).sort(
                 [("created_at_ms", ASCENDING), ("_id", ASCENDING)]
             )
             return self._taken(
                 "workflow", oldest.limit(limit), lambda found: Ended(found["created_at_ms"], text_of(found["_id"]))
+            )
+
+    def created_workflows(
+        self, *, created_before_ms: int, after: Created | None = None, limit: int = 1_000
+    ) -> list[Created]:
+        """Return workflows in order of creation; see `Upkeep`."""
+        wanted: dict[str, Any] = {"created_at_ms": {"$lt": created_before_ms}}
+        if after is not None:
+            wanted["$or"] = _behind(after)
+        with self._reading(WORKFLOWS) as workflows:
+            oldest = workflows.find(wanted, {"created_at_ms": 1, "status": 1}).sort(
+                [("created_at_ms", ASCENDING), ("_id", ASCENDING)]
+            )
+            return self._taken(
+                "workflow",
+                oldest.limit(limit),
+                lambda found: Created(found["created_at_ms"], text_of(found["_id"]), found["status"]),
             )
 
     def bury(self, tombstone: Tombstone, revision: int) -> bool:
@@ -206,7 +229,9 @@ class MongoUpkeep(PublicUpkeep):
         begins = {"_id": {"$gte": key_of(f"{workflow_id}:"), "$lt": key_of(f"{workflow_id};")}}
         yield STEPS, named
         yield TASKS, begins
-        yield COLLECTION_OF[LogDefinition], begins
+        yield LOGS, begins
+        yield TIMERS, named
+        yield HISTORY, named
         yield PARKED, named
         yield COLLECTION_OF[EventDefinition], named
 
@@ -219,3 +244,11 @@ class MongoUpkeep(PublicUpkeep):
             oldest = stones.find(wanted).sort([("purged_at_ms", ASCENDING), ("_id", ASCENDING)])
             found = list(oldest.limit(limit))
         return [self._entity(Tombstone, document) for document in found]
+
+
+def _behind(after: Ended | Created) -> list[Document]:
+    """Return what is true of the workflows behind this one, in order of creation."""
+    return [
+        {"created_at_ms": {"$gt": after.created_at_ms}},
+        {"created_at_ms": after.created_at_ms, "_id": {"$gt": key_of(after.workflow_id)}},
+    ]

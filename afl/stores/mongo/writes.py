@@ -7,28 +7,45 @@ from typing import Final, NamedTuple, TypeAlias
 
 from afl.engine.errors import DocumentTooLarge
 from afl.engine.model.entities import TaskDefinition, TaskState
-from afl.engine.model.store import Batch, OutboxRecord, PositionMove, StepDocument, TaskEnd, WorkflowRow
+from afl.engine.model.store import (
+    Batch,
+    HistoryRow,
+    OutboxRecord,
+    PositionMove,
+    ScheduleChange,
+    StepDocument,
+    TaskEnd,
+    WorkflowRow,
+)
 from afl.engine.model.tombstones import Tombstone
 from afl.stores.documents import encode_value
 from afl.stores.mongo.documents import (
     COLLECTION_OF,
+    HISTORY,
+    LOGS,
     OUTBOX,
     PARKED,
     POSITIONS,
     PROGRAMS,
+    SCHEDULES,
     STEPS,
     TASKS,
+    TIMERS,
     WORKFLOWS,
     Arrivals,
     Values,
     entity_id,
     entity_values,
+    history_id,
+    history_values,
     outbox_values,
     parked_values,
     position_id,
     program_values,
+    schedule_values,
     step_values,
     task_changes,
+    timer_values,
     workflow_values,
 )
 from afl.stores.public.store import PublicRows
@@ -78,6 +95,13 @@ class Ending(NamedTuple):
 Operation: TypeAlias = Put | Removal | Ending
 
 _OPEN: Final = (TaskState.PENDING, TaskState.RUNNING)
+#: Collections in which a later commit may write a document again that an earlier one deletes: a commit document that is
+#: applied once more leaves what later ones, and it itself, have written.
+_WRITTEN_AGAIN: Final = frozenset({STEPS, TASKS, LOGS, TIMERS, HISTORY, SCHEDULES})
+#: Collections whose documents lead others to a workflow: a commit document writes them when the workflow's row is new.
+_LEADING: Final = frozenset({TASKS, TIMERS})
+#: Ids in one operation.
+_IDS_AT_ONCE: Final = 1_000
 
 
 class Writes:
@@ -92,8 +116,13 @@ class Writes:
         self.absent: list[str] = []
         #: Tasks that start to run: the step of each must have no other running task.
         self.running: list[TaskDefinition] = []
+        #: New rows of histories: their numbers and event ids must not be used.
+        self.history: list[HistoryRow] = []
+        self.schedules: list[ScheduleChange] = []
         #: Operations that fail when another writer was first.
         self.compared: list[Operation] = []
+        #: The same for what is deleted by another operation: for transactions only.
+        self.compared_only: list[Operation] = []
         self.others: list[Operation] = []
         self.endings: list[Operation] = []
         #: Workflows that are deleted.
@@ -107,7 +136,9 @@ class Writes:
         writes = cls(arrivals)
         writes._now_ms = batch.now_ms
         for change in batch.changes:
-            writes._change(change.workflow, change.expected_revision)
+            writes._change(change.workflow, change.expected_revision, replaces=change.replaces)
+            if change.replaces:
+                writes._drop_execution(change.workflow_id, batch.task_ends)
             writes._steps(change.steps)
         writes._confirm(batch)
         for move in batch.positions:
@@ -118,6 +149,11 @@ class Writes:
             writes.others.append(Removal(PARKED, {"_id": key_of(parked_id)}))
         for first, last in batch.published:
             writes.others.append(Removal(OUTBOX, {"_id": {"$gte": first, "$lte": last}}))
+        if not batch.has_changes_only:
+            writes._timers(batch)
+            writes._history(batch)
+            for scheduled in batch.schedules:
+                writes._schedule(scheduled)
         writes._entities(batch.tasks)
         for ending in batch.task_ends:
             writes._end(ending, batch.now_ms)
@@ -155,7 +191,7 @@ class Writes:
     @property
     def is_something(self) -> bool:
         """Say whether there is anything to compare or to write."""
-        return bool(self.compared or self.others or self.outbox or self.endings or self.absent)
+        return bool(self.compared or self.compared_only or self.others or self.outbox or self.endings or self.absent)
 
     def operations(self, first_sequence: int, *, compared_last: bool = False) -> list[Operation]:
         """Return the operations, outbox records included: compared documents come first, or last.
@@ -172,25 +208,78 @@ class Writes:
         check_sizes(self.compared)
         if compared_last:
             # A task can be claimed as soon as it exists: its step must be written before, in a workflow whose row is
-            # new.
+            # new. A timer leads to its step, too.
             # A workflow that is deleted was compared before: written once more, it would come back.
-            tasks = [operation for operation in written if operation.collection == TASKS]
-            rest = [operation for operation in written if operation.collection != TASKS]
-            return [*rest, *self.endings, *(self.removals or reversed(self.compared)), *tasks]
-        return [*self.compared, *written, *self.removals]
+            leading = [operation for operation in written if _is_leading(operation)]
+            rest = [operation for operation in written if not _is_leading(operation)]
+            return [*rest, *self.endings, *(self.removals or reversed(self.compared)), *leading]
+        return [*self.compared, *self.compared_only, *written, *self.removals]
 
-    def _change(self, row: WorkflowRow, expected: int) -> None:
+    def _change(self, row: WorkflowRow, expected: int, *, replaces: bool = False) -> None:
         self.expected.append((row.id, expected))
         values = workflow_values(row)
         first: Values = {"name": key_of(row.name), "created_at_ms": row.created_at_ms}
         # Inputs never change during an execution, and may be large: the first commit writes them once.
-        if expected == 0 or row.execution > 1:
+        if expected == 0 or row.execution > 1 or replaces:
             values["inputs"] = encode_value(row.inputs)
+        if replaces:
+            values, first = {**values, **first}, {}
         expects = ("revision", expected)
         self.compared.append(Put(WORKFLOWS, key_of(row.id), values, first, expects, creates=expected == 0))
 
     def _steps(self, documents: Iterable[StepDocument], notes: StepNotes | None = None) -> None:
         self.others += [Put(STEPS, key_of(document.id), step_values(document, notes)) for document in documents]
+
+    def _drop_execution(self, workflow_id: str, task_ends: Sequence[TaskEnd]) -> None:
+        """Delete what a workflow's next execution replaces: steps, timers, and ended tasks and log entries."""
+        named: Values = {"workflow_id": key_of(workflow_id)}
+        # Ids that begin with a step's: ";" follows ":".
+        begins = {"$gte": key_of(f"{workflow_id}:"), "$lt": key_of(f"{workflow_id};")}
+        ending_now = [key_of(ending.task_id) for ending in task_ends]
+        ended = {"_id": {**begins, "$nin": ending_now}, "state": {"$nin": list(_OPEN)}}
+        self.others += [
+            Removal(STEPS, named),
+            Removal(TIMERS, named),
+            Removal(TASKS, ended),
+            Removal(LOGS, {"_id": begins}),
+        ]
+
+    def _timers(self, batch: Batch) -> None:
+        begun = {timer.step_id: timer for timer in batch.timers}
+        done = [key_of(step_id) for step_id in batch.timers_done if step_id not in begun]
+        for start in range(0, len(done), _IDS_AT_ONCE):
+            self.others.append(Removal(TIMERS, {"_id": {"$in": done[start : start + _IDS_AT_ONCE]}}))
+        self.others += [Put(TIMERS, key_of(timer.step_id), timer_values(timer)) for timer in begun.values()]
+
+    def _history(self, batch: Batch) -> None:
+        self.history = batch.history
+        # One operation for each document: of two in a commit document, the second would find the first.
+        new = {(row.workflow_id, row.number): row for row in batch.history}
+        changed = {(row.workflow_id, row.number): row for row in batch.history_changes}
+        for key, row in new.items():
+            # No row has this number: one that has the id is not found, and the server refuses to insert another.
+            last = changed.pop(key, row)
+            if not _is_trimmed(last, batch):
+                self.compared.append(Put(HISTORY, history_id(*key), history_values(last), expects=("number", -1)))
+        for key, row in changed.items():
+            is_trimmed = _is_trimmed(row, batch)
+            gone = Removal(HISTORY, {"_id": history_id(*key)})
+            self.others.append(gone if is_trimmed else Put(HISTORY, history_id(*key), history_values(row)))
+        for workflow_id, execution in batch.history_trims.items():
+            wanted: Values = {"workflow_id": key_of(workflow_id), "is_pending": False}
+            self.others.append(Removal(HISTORY, {**wanted, "last_execution": {"$lt": execution}}))
+
+    def _schedule(self, change: ScheduleChange) -> None:
+        self.schedules.append(change)
+        key, expected = key_of(change.id), change.expected_revision
+        if change.row is None:
+            same: Values = {"revision": expected}
+            self.compared_only.append(Put(SCHEDULES, key, same, expects=("revision", expected), creates=False))
+            self.others.append(Removal(SCHEDULES, {"_id": key, **same}))
+        else:
+            expects = ("revision", expected)
+            values = schedule_values(change.row)
+            self.compared.append(Put(SCHEDULES, key, values, expects=expects, creates=expected == 0))
 
     def _confirm(self, batch: Batch) -> None:
         # A workflow that the batch itself changes is compared by that change, if both expect the same revision.
@@ -242,6 +331,15 @@ class Writes:
         self.endings.append(Ending(TASKS, key_of(ending.task_id), changes))
 
 
+def _is_trimmed(row: HistoryRow, batch: Batch) -> bool:
+    """Say whether a row that a batch writes is deleted by the same batch."""
+    return not row.is_pending and row.last_execution < batch.history_trims.get(row.workflow_id, 0)
+
+
+def _is_leading(operation: Operation) -> bool:
+    return isinstance(operation, Put) and operation.collection in _LEADING
+
+
 def _is_running(entity: object) -> bool:
     return isinstance(entity, TaskDefinition) and entity.state == TaskState.RUNNING
 
@@ -274,6 +372,9 @@ def of_commit(operation: Operation, namespace: int, number: int) -> Command:
     were compared are not compared again: no other writer can have written since.
     """
     if not isinstance(operation, Put):
+        if isinstance(operation, Removal) and operation.collection in _WRITTEN_AGAIN:
+            older: Values = {"commit": {"$not": {"$gte": number}}}
+            operation = operation._replace(filter={**operation.filter, **older})
         return _plain(operation, namespace)
     written = {"$mergeObjects": [
         {"$literal": operation.first or {}}, "$$ROOT", {"$literal": {**operation.values, "commit": number}},

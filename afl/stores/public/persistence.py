@@ -17,6 +17,7 @@ from afl.engine.model.store import Store
 from afl.engine.model.store_identity import IdentifiedStore
 from afl.engine.model.upkeep import Upkeep
 from afl.engine.types import Value
+from afl.stores.public.history import WorkflowHistory
 from afl.stores.public.step import StepDefinition
 
 
@@ -100,6 +101,9 @@ class PersistenceAPI(Protocol):
 
     def step_exists(self, statement_id: str, block_id: str | None) -> bool: ...
     def save_step(self, step: StepDefinition) -> None: ...
+    def get_history(self, workflow_id: str, execution: int | None = None) -> WorkflowHistory:
+        """Return the external events, waits and executions of a workflow, or of one of its executions."""
+
     def get_event(self, event_id: str) -> EventDefinition | None: ...
     def save_event(self, event: EventDefinition) -> None: ...
     def commit(self, changes: IterationChanges) -> None:

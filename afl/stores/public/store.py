@@ -19,7 +19,9 @@ from afl.engine.model.entities import (
 )
 from afl.engine.model.store import StepDocument, TaskEnd, WorkflowRow
 from afl.engine.model.tombstones import Tombstone
+from afl.engine.model.waiting import LibraryFacet
 from afl.engine.states import EventState, StepState
+from afl.stores.public.history import PublicHistory
 from afl.stores.public.persistence import EventDefinition, IterationChanges
 from afl.stores.public.run_views import UNDER_WAY, view_run
 from afl.stores.public.step import StepDefinition
@@ -56,6 +58,9 @@ ENTITY_TABLES: Final[dict[type, EntityTable]] = {
 RUNNING_TASK_INDEX: Final = "event_stepId_running_unique_index"
 
 
+_OF_THE_RUNTIME: Final = frozenset(LibraryFacet)
+
+
 class KeptStep(NamedTuple):
     """A stored step. `notes` exist when it was last saved through the public interface."""
 
@@ -79,7 +84,7 @@ class PublicRows:
     tasks: list[TaskDefinition] = field(default_factory=list)
 
 
-class PublicStore(PublicUpkeep, PublicTasks):
+class PublicStore(PublicHistory, PublicUpkeep, PublicTasks):
     """`PersistenceAPI`, implemented over row primitives.
 
     Saving data of an engine's step increases its workflow's revision, so that a process that has the workflow in memory
@@ -274,7 +279,7 @@ class PublicStore(PublicUpkeep, PublicTasks):
         documents = [
             document
             for document in self.load_steps(workflow_id, state=StepState.EVENT_TRANSMIT)
-            if document.event_state and not EventState.is_terminal(document.event_state)
+            if EventState.is_asked(document.event_state)
         ]
         if not documents:
             return []
@@ -296,7 +301,7 @@ class PublicStore(PublicUpkeep, PublicTasks):
         events = []
         for kept in self._all_steps():
             document = kept.document
-            if document.event_state:
+            if _has_event(document):
                 if document.workflow_id not in lanes:
                     lanes[document.workflow_id] = self._has_lane(document)
                 gone = lanes[document.workflow_id] and document.id.encode() not in waiting
@@ -328,7 +333,7 @@ class PublicStore(PublicUpkeep, PublicTasks):
             return None
         step_id, attempt = parts
         kept = (rows.steps.get(step_id) if rows is not None else None) or self._find_step(step_id)
-        if kept is None or not kept.document.event_state or kept.document.attempt != attempt:
+        if kept is None or not _has_event(kept.document) or kept.document.attempt != attempt:
             return None
         return kept
 
@@ -416,6 +421,11 @@ class PublicStore(PublicUpkeep, PublicTasks):
 def _is_root(document: StepDocument, starts_with: str) -> bool:
     is_top = document.container_id is None and document.root_id is None
     return is_top and document.id.startswith(starts_with)
+
+
+def _has_event(document: StepDocument) -> bool:
+    """Say whether a step has sent an event: one that the runtime itself answers has none."""
+    return bool(document.event_state) and document.facet_name not in _OF_THE_RUNTIME
 
 
 def _is_other(before: StepDocument, after: StepDocument) -> bool:

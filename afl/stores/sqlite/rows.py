@@ -42,6 +42,11 @@ INSERT_WORKFLOW: Final = (
 UPDATE_WORKFLOW: Final = (
     "UPDATE workflow SET revision = ?, status = ?, runnable = ?, document = ? WHERE id = ? AND revision = ?"
 )
+#: For a workflow that begins anew, and may be another one under the same id.
+REPLACE_WORKFLOW: Final = (
+    "UPDATE workflow SET revision = ?, name = ?, status = ?, runnable = ?, created_at_ms = ?, document = ?"
+    " WHERE id = ? AND revision = ?"
+)
 UPSERT_INPUTS: Final = "INSERT OR REPLACE INTO workflow_inputs VALUES (?, ?)"
 
 SELECT_STEP: Final = (
@@ -136,6 +141,9 @@ class ChangeRows:
     def __init__(self, batch: Batch) -> None:
         self.new: list[Row] = []
         self.changed: list[Row] = []
+        #: Rows of workflows that begin anew, and the ids of all such: their other rows go.
+        self.replaced: list[Row] = []
+        self.emptied: list[str] = []
         self.inputs: list[Row] = []
         self.steps: list[Row] = []
         #: Steps whose ids are outside of their workflow's range of keys.
@@ -144,10 +152,14 @@ class ChangeRows:
             row = change.workflow
             if change.expected_revision == 0:
                 self.new.append(workflow_row(row))
+            elif change.replaces:
+                self.replaced.append((*workflow_row(row), change.expected_revision))
             else:
                 self.changed.append(workflow_update(row, change.expected_revision))
+            if change.replaces:
+                self.emptied.append(row.id)
             # Inputs never change during an execution, and may be large: the first commit writes them once.
-            if change.expected_revision == 0 or row.execution > 1:
+            if change.expected_revision == 0 or row.execution > 1 or change.replaces:
                 self.inputs.append((key_of(row.id), encode_value(row.inputs)))
             steps = change.steps
             self.steps += map(step_row, steps)

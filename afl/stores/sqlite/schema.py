@@ -13,15 +13,19 @@ from afl.core.process.private_files import make_private_file, protect, warn_of_r
 from afl.core.text.exception_text import exception_text
 from afl.core.text.printable import printable
 from afl.engine.errors import ForeignStore, StoreCorrupt, StoreUnavailable
+from afl.engine.model.store import StepDocument
 from afl.engine.model.store_identity import new_store_id
 from afl.engine.versions import VERSIONS, check_maker
+from afl.stores.deadlines import ASKING, timers_of_deadlines
+from afl.stores.documents import decode_step
 from afl.stores.public.store import ENTITY_TABLES, RUNNING_TASK_INDEX, EntityTable
 from afl.stores.sqlite.waiting import SLICE_S, holders_of, waited_for
+from afl.stores.stored_text import key_of, text_of
 
 #: The mark of our files, in their header. Never change it.
 APPLICATION_ID: Final = 0x41464C53  # "AFLS"
 #: The version of the tables below, in the file's header. Raise it with every change; older formats are migrated to it.
-FORMAT: Final = 4
+FORMAT: Final = 5
 #: The oldest format that is migrated when a store is opened.
 OLDEST_FORMAT: Final = 1
 
@@ -69,6 +73,27 @@ CREATE INDEX logs_runner ON logs(runner_id);
 CREATE INDEX tombstones_age ON tombstones(state, purged_at_ms);
 """
 
+#: Timers, histories, schedules. Ordinary workflows have none of them. A history's rows are in the order of their
+#: arrival, as steps are; its indexes lead to the pending events of a workflow, and to those of a workflow that is still
+#: to come.
+_EVENTS_AND_TIME: Final = """
+CREATE TABLE timer(step_id PRIMARY KEY, workflow_id NOT NULL, kind TEXT NOT NULL, due_at_ms INTEGER NOT NULL)
+    WITHOUT ROWID;
+CREATE INDEX timer_due ON timer(due_at_ms, step_id);
+CREATE INDEX timer_workflow ON timer(workflow_id, due_at_ms, step_id);
+CREATE TABLE history(
+    sequence INTEGER PRIMARY KEY, workflow_id NOT NULL, number INTEGER NOT NULL, kind TEXT NOT NULL,
+    execution INTEGER NOT NULL, at_ms INTEGER NOT NULL, event_id NOT NULL, is_pending INTEGER NOT NULL,
+    until_execution INTEGER NOT NULL, expires_at_ms INTEGER NOT NULL, document BLOB NOT NULL);
+CREATE UNIQUE INDEX history_number ON history(workflow_id, number);
+CREATE UNIQUE INDEX history_event ON history(workflow_id, event_id) WHERE event_id <> '';
+CREATE INDEX history_pending ON history(workflow_id, number) WHERE is_pending = 1;
+CREATE INDEX history_early ON history(workflow_id, expires_at_ms) WHERE is_pending = 1 AND expires_at_ms > 0;
+CREATE TABLE schedule(id PRIMARY KEY, revision INTEGER NOT NULL, next_at_ms INTEGER, document BLOB NOT NULL)
+    WITHOUT ROWID;
+CREATE INDEX schedule_due ON schedule(next_at_ms, id) WHERE next_at_ms IS NOT NULL;
+"""
+
 _INDEX_OF_RUNNING_TASKS: Final = (
     "CREATE INDEX IF NOT EXISTS tasks_running ON tasks(task_list_name) WHERE state = 'running'"
 )
@@ -98,8 +123,12 @@ _FROM_FORMAT_3: Final = (
     "ALTER TABLE store ADD COLUMN marks TEXT NOT NULL DEFAULT ''",
     "UPDATE store SET id = lower(hex(randomblob(16)))",
 )
+#: From format 4, which had no timers, histories and schedules.
+_FROM_FORMAT_4: Final = tuple(filter(str.strip, _EVENTS_AND_TIME.split(";")))
+#: The last format without timers.
+_WITHOUT_TIMERS: Final = 4
 #: The migration of each format to the next one.
-_MIGRATIONS: Final = {1: _FROM_FORMAT_1, 2: _FROM_FORMAT_2, 3: _FROM_FORMAT_3}
+_MIGRATIONS: Final = {1: _FROM_FORMAT_1, 2: _FROM_FORMAT_2, 3: _FROM_FORMAT_3, 4: _FROM_FORMAT_4}
 
 
 def _entity_table(table: EntityTable) -> str:
@@ -111,7 +140,7 @@ def _entity_table(table: EntityTable) -> str:
 
 def _statements() -> list[str]:
     tables = _TABLES.format(running=RUNNING_TASK_INDEX).split(";")
-    return [*map(_entity_table, ENTITY_TABLES.values()), *filter(str.strip, tables)]
+    return [*map(_entity_table, ENTITY_TABLES.values()), *filter(str.strip, tables), *_FROM_FORMAT_4]
 
 
 #: Names for which SQLite opens a database of one connection.
@@ -293,12 +322,28 @@ def _migrate(path: Path, connection: sqlite3.Connection) -> None:
         for older in range(found, FORMAT):
             for statement in _MIGRATIONS[older]:
                 connection.execute(statement)
+        if found <= _WITHOUT_TIMERS:
+            _add_timers(connection)
         connection.execute(f"PRAGMA user_version = {FORMAT}")
         connection.execute("COMMIT")
     except BaseException:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise
+
+
+def _add_timers(connection: sqlite3.Connection) -> None:
+    """Give the unanswered events of older releases the timers of their deadlines."""
+    rows = connection.execute("SELECT id, revision, state, document FROM step WHERE state = ?", (ASKING,))
+
+    def read(row: tuple[str | bytes, int, str | bytes, bytes]) -> StepDocument:
+        return decode_step(text_of(row[0]), row[1], text_of(row[2]), row[3])
+
+    timers = [
+        (key_of(timer.step_id), key_of(timer.workflow_id), timer.kind.value, timer.due_at_ms)
+        for timer in timers_of_deadlines(rows, read)
+    ]
+    connection.executemany("INSERT INTO timer(step_id, workflow_id, kind, due_at_ms) VALUES (?, ?, ?, ?)", timers)
 
 
 def _add_what_is_newer(connection: sqlite3.Connection) -> None:

@@ -21,14 +21,16 @@ from afl.stores.documents import DAMAGE, decode_step, decode_workflow, encode_va
 from afl.stores.entity_documents import decode_entity, encode_entity
 from afl.stores.public.leases import claimed_task
 from afl.stores.public.store import ENTITY_TABLES, RUNNING_TASK_INDEX, KeptStep, PublicRows, PublicStore
-from afl.stores.public.store_checks import check_changes, check_values
+from afl.stores.public.store_checks import check_changes, check_keys, check_values
 from afl.stores.public.tasks import ended_task
 from afl.stores.public.views import StepNotes
 from afl.stores.sqlite.connections import Connections, key_of, text_of
+from afl.stores.sqlite.history import HistoryRows, SqliteHistory
 from afl.stores.sqlite.parked import SqliteParked
 from afl.stores.sqlite.rows import (
     INSERT_PROGRAM,
     INSERT_WORKFLOW,
+    REPLACE_WORKFLOW,
     SELECT_ANNOTATIONS,
     SELECT_DOCUMENTS_OF,
     SELECT_OLDEST_PENDING,
@@ -62,13 +64,15 @@ from afl.stores.sqlite.rows import (
     stored_position,
     workflow_update,
 )
+from afl.stores.sqlite.schedules import ScheduleRows, SqliteSchedules
 from afl.stores.sqlite.schema import open_store_file
-from afl.stores.sqlite.upkeep import SqliteUpkeep
+from afl.stores.sqlite.timers import SqliteTimers, write_timers
+from afl.stores.sqlite.upkeep import SqliteUpkeep, drop_executions
 
 E = TypeVar("E")
 
 
-class SqliteStore(SqliteParked, SqliteUpkeep, PublicStore):
+class SqliteStore(SqliteParked, SqliteTimers, SqliteHistory, SqliteSchedules, SqliteUpkeep, PublicStore):
     """A store in one file.
 
     Commits are durable when they return (write-ahead log, synchronous FULL). Any number of threads may read while one
@@ -111,14 +115,21 @@ class SqliteStore(SqliteParked, SqliteUpkeep, PublicStore):
         if not batch.values_checked:
             check_values(batch)
         check_changes(batch.changes)
+        check_keys(batch)
         rows = ChangeRows(batch)
+        history, schedules = HistoryRows(batch), ScheduleRows(batch.schedules)
         outbox = [outbox_row(record, batch.now_ms) for record in batch.outbox]
         parked = [parked_row(record) for record in batch.parked]
         with self._file.writing() as db:
-            self._write_workflows(db, batch, rows)
+            if not (self._write_workflows(db, batch, rows) and history.write(db) and schedules.write(db)):
+                # Our own rows hide the other writers' ones: read the conflicts after the rollback.
+                db.execute("ROLLBACK")
+                raise WorkflowConflict(workflow_ids=self._losers(batch))
             for move in batch.positions:
                 move_position(db, move)
             self._probe("store.compared")
+            if rows.emptied:
+                drop_executions(db, rows.emptied)
             db.executemany(UPSERT_INPUTS, rows.inputs)
             db.executemany(UPSERT_STEP, rows.steps)
             db.executemany(UPSERT_PUBLIC_STEP, rows.elsewhere)
@@ -127,6 +138,8 @@ class SqliteStore(SqliteParked, SqliteUpkeep, PublicStore):
             db.executemany(UPSERT_PARKED, parked)
             for parked_id in batch.unparked:
                 db.execute("DELETE FROM parked WHERE id = ?", (key_of(parked_id),))
+            write_timers(db, batch)
+            history.write_changes(db)
             self._write_tasks(db, batch.tasks)
             for ending in batch.task_ends:
                 task = self._get(TaskDefinition, ending.task_id)
@@ -141,16 +154,17 @@ class SqliteStore(SqliteParked, SqliteUpkeep, PublicStore):
         self._probe("store.committed")
         return first_sequence
 
-    def _write_workflows(self, db: sqlite3.Connection, batch: Batch, rows: ChangeRows) -> None:
-        """Write the workflows' rows. WorkflowConflict when one of them, or of the confirms, is not as expected."""
+    def _write_workflows(self, db: sqlite3.Connection, batch: Batch, rows: ChangeRows) -> bool:
+        """Write the workflows' rows; return False when one of them, or of the confirms, is not as expected."""
         written = 0
-        for statement, values in ((UPDATE_WORKFLOW, rows.changed), (INSERT_WORKFLOW, rows.new)):
+        for statement, values in (
+            (UPDATE_WORKFLOW, rows.changed),
+            (INSERT_WORKFLOW, rows.new),
+            (REPLACE_WORKFLOW, rows.replaced),
+        ):
             if values:
                 written += db.executemany(statement, values).rowcount
-        if written < len(batch.changes) or not self._confirmed(batch):
-            # Our own rows hide the other writers' ones: read the conflicts after the rollback.
-            db.execute("ROLLBACK")
-            raise WorkflowConflict(workflow_ids=self._losers(batch))
+        return written == len(batch.changes) and self._confirmed(batch)
 
     def _confirmed(self, batch: Batch) -> bool:
         # A workflow that the batch itself changes was compared by that change, if both expect the same revision.
@@ -166,6 +180,7 @@ class SqliteStore(SqliteParked, SqliteUpkeep, PublicStore):
         expected += batch.confirms.items()
         found = self.revisions({workflow_id for workflow_id, _ in expected})
         lost = [workflow_id for workflow_id, revision in expected if found.get(workflow_id, 0) != revision]
+        lost += self._lost_histories(batch.history) + self._lost_schedules(batch.schedules)
         return tuple(dict.fromkeys(lost))
 
     def _write_tasks(self, db: sqlite3.Connection, tasks: Iterable[TaskDefinition]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from abc import abstractmethod
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -12,7 +13,7 @@ from afl.engine.errors import StoreCorrupt
 from afl.engine.model.store import ENDED_STATUSES
 from afl.engine.model.store_identity import StoreIdentity, new_store_id, this_host
 from afl.engine.model.tombstones import Tombstone
-from afl.engine.model.upkeep import Ended, Entry, OwnCheck, StepEntry
+from afl.engine.model.upkeep import Created, Ended, Entry, OwnCheck, StepEntry
 from afl.stores.public.persistence import EventDefinition
 from afl.stores.public.store import ENTITY_TABLES, KeptStep
 from afl.stores.public.upkeep import UNREADABLE, PublicUpkeep
@@ -28,11 +29,17 @@ SELECT id, created_at_ms FROM workflow
 WHERE status IN ({", ".join("?" * len(ENDED_STATUSES))}) AND created_at_ms < ? AND (created_at_ms, id) > (?, ?)
 ORDER BY created_at_ms, id LIMIT ?
 """
+_SELECT_CREATED: Final = """
+SELECT id, created_at_ms, status FROM workflow WHERE created_at_ms < ? AND (created_at_ms, id) > (?, ?)
+ORDER BY created_at_ms, id LIMIT ?
+"""
 #: A step's id starts with its workflow's, unless it was saved by hand.
 _SELECT_ORPHANS: Final = """
 SELECT workflow_id FROM (
     SELECT substr(id, 1, instr(id, ':') - 1) AS workflow_id FROM step WHERE instr(id, ':') > 0
-    UNION SELECT workflow_id FROM public_step)
+    UNION SELECT workflow_id FROM public_step
+    UNION SELECT workflow_id FROM timer
+    UNION SELECT workflow_id FROM history WHERE is_pending = 0 OR expires_at_ms = 0)
 WHERE NOT EXISTS (SELECT 1 FROM workflow WHERE workflow.id = workflow_id) ORDER BY workflow_id LIMIT ?
 """
 #: The rows of one workflow. Keys that begin with a step's id are a range.
@@ -42,10 +49,32 @@ _DELETE_ROWS: Final = (
     "DELETE FROM public_step WHERE id IN (SELECT id FROM public_step WHERE workflow_id = ?3 LIMIT ?4)",
     "DELETE FROM tasks WHERE sequence IN (SELECT sequence FROM tasks WHERE key >= ?1 AND key < ?2 LIMIT ?4)",
     "DELETE FROM logs WHERE sequence IN (SELECT sequence FROM logs WHERE key >= ?1 AND key < ?2 LIMIT ?4)",
+    "DELETE FROM timer WHERE step_id IN (SELECT step_id FROM timer WHERE workflow_id = ?3 LIMIT ?4)",
+    "DELETE FROM history WHERE sequence IN (SELECT sequence FROM history WHERE workflow_id = ?3 LIMIT ?4)",
     "DELETE FROM parked WHERE sequence IN (SELECT sequence FROM parked WHERE workflow_id = ?3 LIMIT ?4)",
     f"DELETE FROM {ENTITY_TABLES[EventDefinition].name} WHERE sequence IN"
     f" (SELECT sequence FROM {ENTITY_TABLES[EventDefinition].name} WHERE workflow_id = ?3 LIMIT ?4)",
 )
+#: What a workflow's next execution replaces, by the range of its keys and by its id. The same commit ends other tasks.
+_DROP_RANGE: Final = (
+    "DELETE FROM step WHERE id >= ? AND id < ?",
+    "DELETE FROM tasks WHERE key >= ? AND key < ? AND state NOT IN ('pending', 'running')",
+    "DELETE FROM logs WHERE key >= ? AND key < ?",
+)
+_DROP_NAMED: Final = (
+    "DELETE FROM step WHERE id IN (SELECT id FROM public_step WHERE workflow_id = ?)",
+    "DELETE FROM public_step WHERE workflow_id = ?",
+    "DELETE FROM timer WHERE workflow_id = ?",
+)
+
+
+def drop_executions(db: sqlite3.Connection, workflow_ids: Sequence[str]) -> None:
+    """Delete what the next executions of workflows replace: steps, timers, and ended tasks and log entries."""
+    ranges = [steps_of(workflow_id) for workflow_id in workflow_ids]
+    for statement in _DROP_RANGE:
+        db.executemany(statement, [(start, end) for start, end, _, _ in ranges])
+    for statement in _DROP_NAMED:
+        db.executemany(statement, [(key,) for _, _, _, key in ranges])
 
 
 class SqliteUpkeep(PublicUpkeep):
@@ -101,7 +130,7 @@ class SqliteUpkeep(PublicUpkeep):
         return OwnCheck(problems=tuple(line for line in reported if line != "ok" and not line.startswith("*** in ")))
 
     def orphans(self, *, limit: int = 1_000) -> list[str]:
-        """Return the ids of workflows that have steps and no row."""
+        """Return the ids of workflows that have steps, timers or a history, and no row; see `Upkeep`."""
         return self._file.read("step of workflow", _SELECT_ORPHANS, (limit,), first_text)
 
     def examine_steps(self, workflow_id: str) -> list[StepEntry]:
@@ -136,6 +165,16 @@ class SqliteUpkeep(PublicUpkeep):
         at_ms, workflow_id = after or Ended(-1, "")
         wanted = (*sorted(ENDED_STATUSES), created_before_ms, at_ms, key_of(workflow_id), limit)
         return self._file.read("workflow", _SELECT_ENDED, wanted, lambda row: Ended(row[1], text_of(row[0])))
+
+    def created_workflows(
+        self, *, created_before_ms: int, after: Created | None = None, limit: int = 1_000
+    ) -> list[Created]:
+        """Return workflows in order of creation; see `Upkeep`."""
+        at_ms, workflow_id, _ = after or Created(-1, "", "")
+        wanted = (created_before_ms, at_ms, key_of(workflow_id), limit)
+        return self._file.read(
+            "workflow", _SELECT_CREATED, wanted, lambda row: Created(row[1], text_of(row[0]), row[2])
+        )
 
     def bury(self, tombstone: Tombstone, revision: int) -> bool:
         """Replace a workflow by a tombstone; see `Upkeep`."""

@@ -12,7 +12,7 @@ from pymongo import MongoClient
 from afl.config import MongoDBConfig
 from afl.runtime import MongoStore
 from tests.compatibility.contract import WrittenBefore
-from tests.compatibility.dumps import lines_of, restore_lines
+from tests.compatibility.dumps import in_format_1, lines_of, restore_lines
 from tests.compatibility.generations import GENERATION_1, differences, reopened, restored_log, text_of
 from tests.compatibility.world import World, mongo_store
 from tests.compatibility.write import story_in_mongodb
@@ -48,7 +48,7 @@ def test_opening_a_store_changes_none_of_its_documents(
 
     MongoStore("", mongodb.database, client=client, create=False).close()
 
-    assert differences(lines_of(database), text_of("documents.jsonl")) == []
+    assert differences(in_format_1(lines_of(database)), text_of("documents.jsonl")) == []
 
 
 def test_the_same_story_writes_the_same_documents(
@@ -56,5 +56,5 @@ def test_the_same_story_writes_the_same_documents(
 ) -> None:
     reported = story_in_mongodb(GENERATION_1 / "programs", tmp_path, client[mongodb.database])
 
-    assert differences(reported.store, text_of("documents.jsonl")) == []
+    assert differences(in_format_1(reported.store), text_of("documents.jsonl")) == []
     assert differences(reported.log, text_of("log.sql")) == []

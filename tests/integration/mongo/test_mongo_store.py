@@ -44,6 +44,7 @@ from tests.contract.store_rows import (
     task,
     workflow_row,
 )
+from tests.contract.waiting_contract import DurableWaitingContract, WaitingContract
 from tests.eventually import eventually
 from tests.unit.engine.restarts import ForgetfulEngine
 from tests.worlds.mongodb import server_of_the_run
@@ -57,7 +58,7 @@ def database(mongodb_of_either_kind: MongoDBConfig) -> MongoDBConfig:
     return mongodb_of_either_kind
 
 
-class TestMongoStore(StoreContract, PublicFaceContract, DurableContract):
+class TestMongoStore(StoreContract, PublicFaceContract, WaitingContract, DurableContract, DurableWaitingContract):
     @pytest.fixture
     def store(self, database: MongoDBConfig, clock: ManualClock) -> Iterator[WholeStore]:
         store = MongoStore.from_config(database, clock=clock)

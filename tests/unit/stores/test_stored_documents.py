@@ -21,11 +21,13 @@ from afl.engine.model.entities import (
     TaskDefinition,
     WorkflowDefinition,
 )
-from afl.engine.model.store import ErrorRecord, StepDocument, WorkflowRow
+from afl.engine.model.store import ErrorRecord, HistoryKind, HistoryRow, RetryRecord, StepDocument, WorkflowRow
 from afl.engine.types import Value
-from afl.engine.versions import VERSIONS
+from afl.engine.versions import VERSIONS, Versions, check_versions
 from afl.stores.documents import (
     DAMAGE,
+    decode_history,
+    decode_schedule,
     decode_step,
     decode_value,
     decode_workflow,
@@ -158,7 +160,7 @@ def test_steps_read_from_one_document_share_nothing() -> None:
     assert second.returns == {}
 
 
-@pytest.mark.parametrize("versions", ["1.0 1.1 0.1.0", "1.0 2.0 0.1.0"])
+@pytest.mark.parametrize("versions", ["1.0 1.2 0.1.0", "1.0 2.0 0.1.0"])
 def test_a_newer_step_schema_is_refused(versions: str) -> None:
     content = encode_step(STEP).replace(VERSIONS.encode(), versions.encode())
 
@@ -166,8 +168,64 @@ def test_a_newer_step_schema_is_refused(versions: str) -> None:
         decode_step("w:1", 1, "s", content)
 
     assert caught.value.component == "step_schema_version"
-    assert caught.value.expected_version == "1.0"
+    assert caught.value.expected_version == "1.1"
     assert caught.value.actual_version == versions.split()[1]
+
+
+#: The versions that the release without external events reads up to, and how many entries its rows of workflows have.
+BEFORE_WAITS, ITS_ENTRIES = Versions("1.0", "1.0", "0.1.0"), 11
+
+
+@pytest.mark.parametrize("deadline_ms", [None, 5])
+@pytest.mark.parametrize("workflow_id", ["w", "v"])
+def test_a_release_without_further_attempts_refuses_a_step_that_has_one(
+    workflow_id: str, deadline_ms: int | None
+) -> None:
+    retry = RetryRecord(1, ErrorRecord("E", "m"))
+    step = STEP._replace(workflow_id=workflow_id, retry=retry, deadline_ms=deadline_ms)
+
+    with pytest.raises(VersionMismatchError, match=r"step_schema_version has version 1\.1.*upgrade this process"):
+        check_versions(json.loads(encode_step(step))[0], BEFORE_WAITS)
+    assert again(step) == step
+
+
+@pytest.mark.parametrize("fields", [{"executions_before": 3}, {"pending_events": 2}])
+def test_a_release_without_external_events_comes_to_the_versions_of_a_workflow_that_has_them(
+    fields: dict[str, int],
+) -> None:
+    row = WorkflowRow(id="w", revision=2, program="p", name="n", status="PAUSED", execution=4)
+
+    document = json.loads(encode_workflow(row._replace(**fields)))  # type: ignore[arg-type]  # by name
+
+    assert len(document) == len(json.loads(encode_workflow(row))) == ITS_ENTRIES
+
+
+@pytest.mark.parametrize("more", [[], [7], [7, {"of": "a later release"}]])
+def test_a_workflow_of_a_newer_release_is_refused_by_its_versions_whatever_it_has(more: list[object]) -> None:
+    row = WorkflowRow(id="w", revision=2, program="p", name="n", status="PAUSED")
+    document = [*json.loads(encode_workflow(row)), *more]
+    document[0] = "1.0 1.2 0.1.0"
+
+    with pytest.raises(VersionMismatchError, match=r"step_schema_version has version 1\.2"):
+        decode_workflow(
+            workflow_id="w",
+            revision=2,
+            name="n",
+            status="PAUSED",
+            runnable=False,
+            created_at_ms=0,
+            content=encode_value(document),
+            inputs=b"{}",
+        )
+
+
+def test_a_history_and_a_schedule_of_a_newer_release_are_refused_by_their_versions_whatever_they_have() -> None:
+    newer = encode_value(["1.0 1.2 0.1.0", 1, 2, 3, 4, 5, 6])
+
+    with pytest.raises(VersionMismatchError):
+        decode_history(HistoryRow("w", 0, HistoryKind.EXTERNAL_EVENT, 1, 5), newer)
+    with pytest.raises(VersionMismatchError):
+        decode_schedule(newer)
 
 
 @pytest.mark.parametrize(
