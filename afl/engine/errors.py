@@ -77,6 +77,19 @@ class EvaluationError(RuntimeError):
 
 
 @dataclass(eq=False)
+class InvalidWait(RuntimeError):
+    """The arguments of a library facet give nothing to wait for."""
+
+    facet: str
+    name: str
+    found: str
+    expected: str
+
+    def __str__(self) -> str:
+        return f"{self.facet}: {self.name} is {self.found}, expected {self.expected}"
+
+
+@dataclass(eq=False)
 class ReferenceError(RuntimeError):  # shadows the builtin inside this module only: AFL programs catch it by this name
     """A reference cannot be resolved. `reference` is its source text."""
 
@@ -295,6 +308,17 @@ class DocumentTooLarge(RuntimeError, ValueError):
 
     def __str__(self) -> str:
         return f"{self.document} takes {self.size_bytes:,} bytes; the store keeps {self.limit_bytes:,} in one piece"
+
+
+@dataclass(eq=False)
+class CommitTooLarge(RuntimeError, ValueError):
+    """A store does not take as much in one transaction. Waiting does not help: a part of it may be committed."""
+
+    path: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"store {self.path} does not take a commit of this size: {self.reason}"
 
 
 @dataclass(eq=False)

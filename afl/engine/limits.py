@@ -5,10 +5,15 @@ from __future__ import annotations
 from typing import Final
 
 # Those of both sides.
+from afl.core.limits import KEPT_EXECUTIONS as KEPT_EXECUTIONS
+from afl.core.limits import MAX_CARRIED_EXECUTIONS as MAX_CARRIED_EXECUTIONS
 from afl.core.limits import MAX_EXCEPTION_CHARS
 from afl.core.limits import MAX_PAYLOAD_BYTES as MAX_PAYLOAD_BYTES
+from afl.core.limits import MAX_PENDING_EVENT_BYTES as MAX_PENDING_EVENT_BYTES
+from afl.core.limits import MAX_PENDING_EVENTS as MAX_PENDING_EVENTS
 from afl.core.limits import MAX_STATE_BYTES as MAX_STATE_BYTES
 from afl.core.limits import MAX_STUCK_HANDLERS as MAX_STUCK_HANDLERS
+from afl.core.limits import MAX_TIMEOUT_MS as MAX_TIMEOUT_MS
 from afl.core.limits import MAX_VALUE_BYTES as MAX_VALUE_BYTES
 from afl.core.limits import MAX_VALUE_DEPTH as MAX_VALUE_DEPTH
 from afl.core.limits import MAX_WORKFLOW_STEPS as MAX_WORKFLOW_STEPS
@@ -16,9 +21,6 @@ from afl.core.limits import MAX_WORKFLOW_STEPS as MAX_WORKFLOW_STEPS
 #: Iterations of one call of `execute` or `resume`. A run that cannot progress ends as ERROR long before, so this only
 #: stops runaway programs; it is far above the need of any finite workflow of a few 100,000 steps.
 MAX_ITERATIONS: Final = 1_000_000
-
-#: What a `Timeout` may give, in milliseconds: a hundred years. Moments beyond it have no date.
-MAX_TIMEOUT_MS: Final = 100 * 365 * 24 * 3_600_000
 
 #: Nested steps, blocks included. It ends unconditional recursion within milliseconds; hand-written programs stay far
 #: below it.

@@ -90,6 +90,16 @@ class EventState:
     WAITING: Final = "event.Waiting"
 
     @classmethod
+    def is_asked(cls, state: str) -> bool:
+        """Say whether the answer of an agent to an event in this state is waited for."""
+        return state in (cls.CREATED, cls.DISPATCHED, cls.PROCESSING)
+
+    @classmethod
+    def is_of_runtime(cls, state: str) -> bool:
+        """Say whether a step waits for the runtime in this state: there is no event that an agent could answer."""
+        return state in (cls.WAITING, cls.RETRYING)
+
+    @classmethod
     def is_terminal(cls, state: str) -> bool:
         """Say whether an event in this state is finished."""
         return state in (cls.COMPLETED, cls.ERROR, cls.CANCELED, cls.EXPIRED)

@@ -14,10 +14,12 @@ from collections.abc import Callable, Mapping, Sequence
 
 from afl.compiled.program import CompiledProgram, ProgramError, ProgramVersionError
 from afl.core.process.stopping import PROCESS_STOP, Stop
-from afl.core.values import plain_values
 from afl.engine import limits
 from afl.engine.errors import ScriptsNotAllowed, StoreCorrupt, StoreUnavailable, VersionMismatchError
+from afl.engine.execution.continuing import Continued, checked_inputs, next_execution
 from afl.engine.execution.execution import Execution
+from afl.engine.execution.external_events import EventLimits
+from afl.engine.execution.inbox import Inbox
 from afl.engine.execution.ports import Dispatch, RunEnvironment, Trace
 from afl.engine.execution.restore import restore
 from afl.engine.execution.run_bounds import RunBounds, RunLimits
@@ -25,12 +27,9 @@ from afl.engine.model.plan import WorkflowPlan
 from afl.engine.model.store import RUNNING, StepDocument, Store, WorkflowRow
 from afl.engine.operations.cancel_only import restore_cancel_only
 from afl.engine.operations.operations import Action, Opened, open_again
-from afl.engine.planning.binding import bind_inputs
 from afl.engine.planning.planner import plan_workflow
 from afl.engine.planning.programs import stored_program
-from afl.engine.planning.value_checks import INPUTS, check_inputs
 from afl.engine.types import Value
-from afl.engine.values.bounds import check_given
 
 #: Bytes of values that count as much memory as a step without any.
 _BYTES_A_STEP = 700
@@ -49,7 +48,7 @@ _SHOWN_KEPT = 16
 class WorkflowCache:
     """The source of workflows for the evaluator and the control loop. Thread-safe."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - limits and services by name
         self,
         store: Store,
         dispatch: Dispatch,
@@ -60,6 +59,7 @@ class WorkflowCache:
         max_open_events: int = limits.MAX_OPEN_EVENTS,
         runs_scripts: bool = False,
         run_limits: RunLimits | None = None,
+        deadlines: Callable[[str], int | None] | None = None,
     ) -> None:
         self._store = store
         self._dispatch = dispatch
@@ -68,7 +68,7 @@ class WorkflowCache:
         #: Called with each plan before its first use: it prepares the plan's events, or raises.
         self._prepare = prepare
         self._hot_steps, self._most_weight = hot_steps, max(1, hot_steps // 2)
-        self._max_open_events = max_open_events
+        self._max_open_events, self._deadlines = max_open_events, deadlines
         self.run_limits = run_limits or RunLimits()
         #: Whether the driver of the executions runs their scripts.
         self.runs_scripts = runs_scripts
@@ -115,12 +115,9 @@ class WorkflowCache:
         """
         if plan.scripted and not self.runs_scripts:
             raise ScriptsNotAllowed(declaration=plan.scripted[0])
-        # Checked first: a value that contains another one often may be too much to walk through.
-        check_given(f"the inputs of {plan.name}", inputs, self.run_limits.max_value_bytes, INPUTS)
-        inputs = plain_values(inputs, INPUTS)
-        check_inputs(plan.facet, plan.schemas, inputs)
         environment = self._environment()
         environment.bounds.begin()
+        given = checked_inputs(plan, environment.bounds, inputs)
         row = WorkflowRow(
             workflow_id,
             0,
@@ -128,13 +125,13 @@ class WorkflowCache:
             plan.name,
             RUNNING,
             runnable=True,
-            inputs=inputs,
+            inputs=given.inputs,
             runner_id=runner_id,
             lane=lane,
             created_at_ms=now_ms,
             updated_at_ms=now_ms,
         )
-        execution = Execution.started(plan, row, environment, bind_inputs(plan.facet, inputs))
+        execution = Execution.started(plan, row, environment, given.params)
         if execution.trace is not None:
             execution.trace.started(execution, traceparent=traceparent)
             execution.trace.created(execution, execution.root)
@@ -189,12 +186,17 @@ class WorkflowCache:
         return read_whole(self._store, workflow_id)
 
     def _restore(self, row: WorkflowRow, documents: Sequence[StepDocument]) -> Execution:
-        return restore(
-            self._stored_plan(row.program, row.name),
-            row,
-            documents,
-            self._environment(),
-        )
+        plan = self._stored_plan(row.program, row.name)
+        return restore(plan, row, documents, self._environment(), self._inbox(plan, row))
+
+    def _inbox(self, plan: WorkflowPlan, row: WorkflowRow) -> Inbox | None:
+        """Return the pending events of a workflow; None, without a query, for one that writes no history by itself."""
+        if not (row.pending_events or plan.keeps_history):
+            return None
+        pending = self._store.pending_events((row.id,)).get(row.id, ()) if row.pending_events else ()
+        number = self._store.history_sizes((row.id,)).get(row.id, 0)
+        # Those that were raised before the workflow existed, and that a start has missed, are adopted by a sweep.
+        return Inbox((event for event in pending if not event.expires_at_ms), number)
 
     def _environment(self) -> RunEnvironment:
         """Return what an execution of this cache is handed, new for each: it has a trace and bounds of its own."""
@@ -204,7 +206,28 @@ class WorkflowCache:
             None if self._new_trace is None else self._new_trace(),
             self._max_open_events,
             self.runs_scripts,
+            self._deadlines,
         )
+
+    def read_history(self, execution: Execution) -> None:
+        """Read the next number of the workflow's history, unless it is known: before an event is raised on it."""
+        if execution.inbox.next_number is None:
+            execution.inbox.next_number = self._store.history_sizes((execution.id,)).get(execution.id, 0)
+
+    def continue_as_new(
+        self,
+        execution: Execution,
+        inputs: Mapping[str, Value],
+        now_ms: int,
+        limits: EventLimits,
+        *,
+        plan: WorkflowPlan | None = None,
+    ) -> Continued:
+        """Return the next execution of a workflow, of the same plan or of another; see continuing.py for the rest."""
+        self.read_history(execution)
+        # What the observer holds is emitted when the next execution is committed.
+        environment = self._environment()._replace(trace=execution.trace)
+        return next_execution(execution, plan or execution.plan, environment, inputs, now_ms, limits)
 
     def keep(self, execution: Execution) -> None:
         """Keep a committed workflow hot, unless it has ended."""
@@ -230,7 +253,8 @@ class WorkflowCache:
         The result is at most half of the bound. Otherwise a large workflow would be loaded for each batch of its
         answers, and displaced by the first small one. Working on it takes its memory anyway.
         """
-        weight = max(execution.count, execution.bounds.state_bytes // _BYTES_A_STEP)
+        size_bytes = execution.bounds.state_bytes + execution.inbox.size_bytes
+        weight = max(execution.count + execution.inbox.count, size_bytes // _BYTES_A_STEP)
         return min(weight, self._most_weight)
 
     def evict(self, workflow_id: str) -> None:

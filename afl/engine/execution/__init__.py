@@ -5,9 +5,12 @@ PUBLIC_MODULES = (
     "answer_acceptance",
     "captures",
     "commit_rows",
+    "continuing",
     "events",
     "execution",
+    "external_events",
     "generations",
+    "inbox",
     "iteration",
     "machine",
     "ports",
@@ -18,4 +21,5 @@ PUBLIC_MODULES = (
     "step_log",
     "step_paths",
     "task_dispatch",
+    "timers",
 )

@@ -30,6 +30,8 @@ def takes_answer(execution: Execution, step: StepRecord) -> bool:
     if step.kind not in _HAVE_EVENTS or step.state in _BEFORE_EVENT:
         raise ValueError(f"step {step.id} is at {step.state}, expected {StepState.EVENT_TRANSMIT}")
     if step.state == StepState.EVENT_TRANSMIT:
+        if step.retry is not None:
+            return False  # The attempt that it was for has failed: there is a next one.
         raise ValueError(f"step {step.id} has not sent its event yet, expected one at {StepState.EVENT_TRANSMIT}")
     return False
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from afl.core.row_maker import row_maker
-from afl.core.versions import RUNTIME_VERSION, STEP_SCHEMA_VERSION, WORKFLOW_VERSION
+from afl.core.versions import RUNTIME_VERSION, STEP_SCHEMA_VERSION, WAITS_SCHEMA_VERSION, WORKFLOW_VERSION
 from afl.engine.execution.execution import Execution
+from afl.engine.execution.runtime_waits import settle
 from afl.engine.model.plan import PinnedProgram
 from afl.engine.model.records import StepRecord
 from afl.engine.model.step_rows import BoundStep
@@ -27,9 +28,15 @@ def add_rows(execution: Execution, batch: Batch) -> None:
             execution.trace.ended(execution)
         execution.dispatch.ended(execution, execution.effects)
     execution.revision = expected + 1
-    batch.changes.append(WorkflowChange(_row(execution, expected + 1), expected, _changed_rows(execution)))
+    change = WorkflowChange(_row(execution, expected + 1), expected, _changed_rows(execution))
+    change.replaces, execution.replaces = execution.replaces, False
+    batch.changes.append(change)
     effects = execution.take_effects()
-    if effects is not None and effects is not batch:
+    if effects is None:
+        return
+    if effects.timers or effects.history_changes:
+        settle(execution, effects)
+    if effects is not batch:
         batch.outbox += effects.outbox
         batch.tasks += effects.tasks
         batch.task_ends += effects.task_ends
@@ -38,7 +45,11 @@ def add_rows(execution: Execution, batch: Batch) -> None:
         batch.timers_done += effects.timers_done
         batch.history += effects.history
         batch.history_changes += effects.history_changes
-        batch.history_trims.update(effects.history_trims)
+        if effects.history_trims:
+            batch.history_trims.update(effects.history_trims)
+        if effects.programs:
+            batch.programs.update(effects.programs)
+            batch.annotations.update(effects.annotations)
 
 
 def keep_program(program: PinnedProgram, batch: Batch) -> None:
@@ -106,6 +117,7 @@ def _row(execution: Execution, revision: int) -> WorkflowRow:
     root, ended, plan = execution.root, execution.is_ended, execution.plan
     # A running script is lost with its process: the next owner of the workflow then runs it again.
     is_runnable = not ended and bool(execution.queue or execution.scripts)
+    before, pending = execution.executions_before, execution.inbox.count
     return _workflow_row(
         (
             execution.id,
@@ -126,10 +138,10 @@ def _row(execution: Execution, revision: int) -> WorkflowRow:
             execution.now_ms,
             execution.ended_at_ms if ended else 0,
             WORKFLOW_VERSION,
-            STEP_SCHEMA_VERSION,
+            WAITS_SCHEMA_VERSION if before or pending else STEP_SCHEMA_VERSION,
             RUNTIME_VERSION,
-            execution.executions_before,
-            execution.inbox.count,
+            before,
+            pending,
         ),
     )
 

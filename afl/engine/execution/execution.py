@@ -22,6 +22,7 @@ from afl.engine.execution.generations import LaterGeneration
 from afl.engine.execution.inbox import Inbox
 from afl.engine.execution.iteration_room import IterationRoom
 from afl.engine.execution.ports import RunEnvironment
+from afl.engine.execution.runtime_waits import withdraw_all
 from afl.engine.execution.step_paths import failure_of, line_of, source_location, step_path, stuck_paths
 from afl.engine.execution.waits import InnerFailure, notify_waiters
 from afl.engine.limits import MAX_ERROR_CHARS
@@ -40,7 +41,7 @@ from afl.engine.model.store import (
     StepDocument,
     WorkflowRow,
 )
-from afl.engine.states import EventState, StepState
+from afl.engine.states import StepState
 from afl.engine.types import ObjectType, Value
 
 _log = logging.getLogger(__name__)
@@ -60,6 +61,7 @@ class Execution:
         "cancelled",
         "count",
         "created_at_ms",
+        "deadlines",
         "dirty",
         "dispatch",
         "documents",
@@ -71,6 +73,7 @@ class Execution:
         "executions_before",
         "has_caught",
         "has_effects",
+        "has_timers",
         "held_events",
         "id",
         "inbox",
@@ -87,6 +90,7 @@ class Execution:
         "open_events",
         "plan",
         "queue",
+        "replaces",
         "revision",
         "room",
         "root",
@@ -118,6 +122,8 @@ class Execution:
         self.plan = plan
         self.id = row.id
         self.dispatch, self.trace = environment.dispatch, environment.trace
+        #: The time for a facet's event where the program gives none.
+        self.deadlines = environment.deadlines
         #: What the run may take, and what one iteration of it has left: the rest runs in the next.
         self.bounds = environment.bounds
         self.room = IterationRoom(environment.bounds)
@@ -125,6 +131,8 @@ class Execution:
         self.now_ms = row.updated_at_ms
         #: The revision in the store that this state continues; 0: nothing is stored yet.
         self.revision = row.revision
+        #: Whether the next commit is the first one after an execution that has continued as new as this one.
+        self.replaces = False
         self.execution, self.later = row.execution, later
         self.executions_before = row.executions_before
         self.runner_id, self.lane = row.runner_id, row.lane
@@ -163,18 +171,22 @@ class Execution:
         self.runs_scripts = environment.runs_scripts
         self.scripts: dict[str, StepRecord] = {}
         self.new_scripts: list[StepRecord] = []
-        #: Pending external events, and steps that wait for one: by name, in order of creation.
-        self.inbox = inbox if inbox is not None else Inbox()
-        self.event_waits: dict[str, deque[StepRecord]] = {}
-        #: Steps that wait for the runtime: for an external event, a time, or their next attempt.
-        self.waiting: dict[str, StepRecord] = {}
-        #: The inputs of the next execution, once a step has come to continue as new.
-        self.next_inputs: Mapping[str, Value] | None = None
+        self._begin_waits(inbox)
         #: A step has failed and was caught: what failed blocks have yielded is left out from here on.
         self.has_caught = False
         self._effects: Batch | None = None
         #: Whether there are effects, which a commit has to write besides rows.
         self.has_effects = False
+
+    def _begin_waits(self, inbox: Inbox | None) -> None:
+        #: Pending external events, and steps that wait for one: by name, in order of creation.
+        self.inbox = inbox if inbox is not None else Inbox()
+        self.event_waits: dict[str, deque[StepRecord]] = {}
+        #: Steps that wait for the runtime: for an external event, a time, or their next attempt.
+        self.waiting: dict[str, StepRecord] = {}
+        self.has_timers = False
+        #: The inputs of the next execution, once a step has come to continue as new.
+        self.next_inputs: Mapping[str, Value] | None = None
 
     @classmethod
     def started(
@@ -226,8 +238,14 @@ class Execution:
         return self.steps[place if self.later is None else self.later.id_at(place)]
 
     def is_superseded(self, step_id: str) -> bool:
-        """Return whether the step has sent an event, and was run again since under another id."""
-        return self.later is not None and step_id not in self.steps and self.later.has_asked(step_id)
+        """Return whether the step has sent an event, and was run again since under another id, or given up when the
+        workflow continued as new.
+
+        Ids of steps are known from their events, so one that is not of this execution is of one before it.
+        """
+        if step_id in self.steps:
+            return False
+        return self.executions_before > 0 or (self.later is not None and self.later.has_asked(step_id))
 
     def step_as_value(self, step_id: object) -> StepRecord | None:
         """Return the step of that id; None for one that no program text uses as a value."""
@@ -363,17 +381,20 @@ class Execution:
         self.held_events.clear()
         self.waiting_foreachs.clear()
         self.scripts.clear()
-        if self.open_events:
-            for step in self.steps.values():
-                if step.is_waiting:
-                    step.event_state = EventState.CANCELED
-                    self.touch(step)
+        self.next_inputs = None
+        withdraw_all(self)
         self._end_in_error(self.root, ErrorRecord(error_type, message, self.root.id, self.plan.name, line=line))
 
     def fail_if_stuck(self) -> None:
         """Fail a run that nothing can move, not even an answer; the error names the waiting steps."""
         if not (
-            self.queue or self.open_events or self.is_ended or self.held_events or self.waiting_foreachs or self.scripts
+            self.queue
+            or self.open_events
+            or self.is_ended
+            or self.held_events
+            or self.waiting_foreachs
+            or self.scripts
+            or self.waiting
         ):
             stuck = NoProgress(tuple(stuck_paths(self.unfinished(), self.plan.name)))
             self._end_in_error(self.root, self.first_cause(self.root, exception_class(stuck), exception_text(stuck)))
@@ -392,6 +413,10 @@ class Execution:
         """Return the same, for the next commit, and none from here on; None when there are none."""
         effects, self._effects, self.has_effects = self._effects, None, False
         return effects
+
+    def give_effects(self, effects: Batch) -> None:
+        """Let the next commit write these: they were made for this workflow elsewhere."""
+        self._effects, self.has_effects = effects, True
 
     # --- reading ----------------------------------------------------------------------------------------------------
 

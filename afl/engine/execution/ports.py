@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from afl.engine import limits
@@ -65,3 +66,6 @@ class RunEnvironment(NamedTuple):
     max_open_events: int = limits.MAX_OPEN_EVENTS
     #: Whether the driver runs scripts that steps come to. Where it does not, these steps fail.
     runs_scripts: bool = False
+    #: Gives the time that an agent has for the event of a facet, in milliseconds, where the program does not: by the
+    #: facet's name; None: there is no limit.
+    deadlines: Callable[[str], int | None] | None = None

@@ -8,8 +8,10 @@ from afl.engine.errors import StoreCorrupt
 from afl.engine.execution.events import hold, release_held_event
 from afl.engine.execution.execution import Execution
 from afl.engine.execution.generations import LaterGeneration, current_of
+from afl.engine.execution.inbox import Inbox
 from afl.engine.execution.mixins import mixin_of
 from afl.engine.execution.ports import RunEnvironment
+from afl.engine.execution.runtime_waits import keep_wait
 from afl.engine.execution.scripts import wait_for_script
 from afl.engine.execution.waits import InnerFailure, can_continue, wait_for, wait_for_yields
 from afl.engine.model.plan import BlockPlan, StatementPlan, WorkflowPlan
@@ -36,18 +38,20 @@ def restore(
     row: WorkflowRow,
     documents: Sequence[StepDocument],
     environment: RunEnvironment,
+    inbox: Inbox | None = None,
 ) -> Execution:
     """Rebuild the execution that `documents` (in order of creation) hold.
 
-    `bounds` are new ones, by default with the usual limits. Raises StoreCorrupt when the rows do not fit the pinned
-    program.
+    `inbox`: its pending external events; None: it has none, and no events are raised on it. Raises StoreCorrupt when
+    the rows do not fit the pinned program.
     """
     later, count, workflow_id = None, len(documents), row.id
     if row.execution != 1:
         documents, attempts = current_of(documents)
         # Steps of older generations were made, too.
         later, count = LaterGeneration(row.execution, attempts), row.steps
-    execution = Execution(plan, row, _root_of(row, documents), environment, count=count, later=later)
+    inbox = inbox if inbox is not None else Inbox(next_number=None)
+    execution = Execution(plan, row, _root_of(row, documents), environment, count=count, later=later, inbox=inbox)
     statements: dict[int, dict[str, StatementPlan]] = {}
     for document in documents:
         # A caller may have saved a step of its own under this workflow: the engine runs only the steps that it made.
@@ -91,7 +95,7 @@ def _add(execution: Execution, document: StepDocument, statements: dict[int, dic
     step.attempt, step.event_state = document.attempt, document.event_state
     step.foreach_index, step.foreach_value = document.foreach_index, document.foreach_value
     step.size = execution.bounds.count(document.params, document.returns, document.foreach_value)
-    step.deadline_ms = document.deadline_ms
+    step.deadline_ms, step.retry = document.deadline_ms, document.retry
     step.reported = step.is_terminal
     if step.reported:
         step.error = document.error
@@ -130,8 +134,12 @@ def _add(execution: Execution, document: StepDocument, statements: dict[int, dic
             execution.later.note(step.id)
     else:
         _place(execution, step, document, statements)
-    if step.is_waiting and step.event_state != EventState.CANCELED:
-        execution.open_events += 1
+    if step.state == StepState.EVENT_TRANSMIT:
+        execution.has_timers |= step.deadline_ms is not None
+        if EventState.is_asked(step.event_state):
+            execution.open_events += 1
+        elif EventState.is_of_runtime(step.event_state):
+            keep_wait(execution, step)
 
 
 def _restore_bound(
@@ -299,7 +307,10 @@ def _continue(execution: Execution, step: StepRecord) -> None:
         execution.wake(step)
     elif step.state == StepState.EVENT_TRANSMIT:
         if not step.event_state:
-            hold(execution, step)
+            if step.facet is not None and step.facet.library is not None:
+                execution.wake(step)
+            else:
+                hold(execution, step)
     else:
         if step.frame is not None and step.blocks is None and step.failed is None:
             _count_waits(step, step.frame)

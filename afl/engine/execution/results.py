@@ -10,10 +10,12 @@ from afl.core.values import ValueRefused, plain_values
 from afl.engine.errors import LimitReached, RunLimitReached
 from afl.engine.execution.events import continue_with, fail_with, update_with
 from afl.engine.execution.execution import Execution
+from afl.engine.execution.library import answer_by_hand
 from afl.engine.expressions.exact_doubles import refuse_inexact_doubles
 from afl.engine.model.plan import FacetPlan
 from afl.engine.model.records import StepRecord
 from afl.engine.planning.value_checks import check_result
+from afl.engine.states import EventState
 from afl.engine.types import Value
 
 
@@ -36,6 +38,8 @@ def take_result(
         # Checked first: it may hold one value so often that walking through it would never end.
         size = execution.bounds.check_given(what, given, path)
         result: dict[str, Value] = plain_values(given, path)
+        if step.event_state == EventState.WAITING and not is_partial:
+            result = answer_by_hand(execution, step, result)
         if step.facet is not None:
             if not is_checked:
                 refuse_inexact_doubles(result, step.facet.return_looks, path)

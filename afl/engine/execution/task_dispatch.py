@@ -10,7 +10,7 @@ from afl.engine.execution.execution import Execution
 from afl.engine.model.entities import TaskDefinition, TaskState
 from afl.engine.model.plan import FacetPlan
 from afl.engine.model.records import StepRecord
-from afl.engine.model.store import Batch, TaskEnd
+from afl.engine.model.store import Batch, ErrorRecord, TaskEnd
 from afl.engine.planning.value_checks import fitted
 from afl.engine.states import EventState
 from afl.engine.types import Value, copy_value
@@ -79,7 +79,10 @@ class TaskDispatch:
 
     def answered(self, execution: Execution, step: StepRecord, effects: Batch) -> None:  # noqa: ARG002 - the port's signature
         """End the task in the answer's commit, wherever the answer came from."""
-        error = None if step.event_state == EventState.COMPLETED else step.caught or step.error
+        if step.event_state == EventState.RETRYING and step.retry is not None:
+            error: ErrorRecord | None = step.retry.error
+        else:
+            error = None if step.event_state == EventState.COMPLETED else step.caught or step.error
         effects.task_ends.append(TaskEnd.of_answer(event_id_of(step.id, step.attempt), error))
 
     def ended(self, execution: Execution, effects: Batch) -> None:

@@ -50,6 +50,17 @@ class StepWasCaught(OperationRefused):
 
 
 @dataclass(eq=False)
+class RunHasEnded(OperationRefused):
+    """A run was to continue as new but has ended."""
+
+    workflow_id: str
+    status: str
+
+    def __str__(self) -> str:
+        return f"run {self.workflow_id} has ended ({self.status}): reset runs it again, or start another one"
+
+
+@dataclass(eq=False)
 class StepSuperseded(OperationRefused):
     """An action names a step that was run again since."""
 

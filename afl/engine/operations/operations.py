@@ -99,8 +99,10 @@ def _with_changes(documents: Sequence[StepDocument], changed: dict[str, StepDocu
 def _put_down(execution: Execution, rows: RunRows) -> None:
     """Add the changes to the next commit, and end the tasks that are no longer needed."""
     for document in rows.changed.values():
+        before = rows.documents.get(document.id)
+        if before is not None and before.deadline_ms is not None and document.deadline_ms is None:
+            execution.effects.timers_done.append(document.id)
         if execution.trace is not None:
-            before = rows.documents.get(document.id)
             execution.trace.put_down(document, None if before is None else before.state)
         step = execution.steps.get(document.id)
         if step is not None:

@@ -19,7 +19,7 @@ from afl.engine.model.plan import FacetPlan
 from afl.engine.model.records import Frame, StepRecord, awaited_frame
 from afl.engine.model.step_rows import ErrorRecord, StepDocument
 from afl.engine.operations.retry import open_those_that_waited
-from afl.engine.operations.run_rows import RunRows, is_catch, start_of, waits_for
+from afl.engine.operations.run_rows import RunRows, asking_again, is_catch, start_of, waits_for
 from afl.engine.planning.binding import bind_arguments, bind_inputs, bind_mixin
 from afl.engine.states import EventState, StepState
 from afl.engine.types import ObjectType, Value
@@ -87,7 +87,8 @@ def _close(rows: RunRows, document: StepDocument, by: str) -> None:
             rows.withdrawn.append((document.id, document.attempt))
         event_state = EventState.CANCELED
     error = ErrorRecord(SUPERSEDED, f"run again as part of {by}", document.id, rows.step_path(document))
-    rows.change(document._replace(state=StepState.STATEMENT_ERROR, event_state=event_state, error=error))
+    ended = document._replace(state=StepState.STATEMENT_ERROR, event_state=event_state, error=error)
+    rows.change(ended._replace(deadline_ms=None, retry=None))
 
 
 def _around(rows: RunRows, document: StepDocument) -> StepDocument:
@@ -219,7 +220,7 @@ class _Rerun:
             return again
         if step.event_state and not EventState.is_terminal(step.event_state):
             rows.withdrawn.append((step.id, step.attempt))
-        return again._replace(event_state="", deadline_ms=None)
+        return asking_again(again)
 
     def _without_captures(self, step: StepDocument) -> StepDocument:
         """Return a call without the values that yields have given to it and to its mixins."""
@@ -284,9 +285,7 @@ def _comes_after(part: StepDocument, state: str) -> bool:
 def _restarted(step: StepDocument, new_id: str, state: str) -> StepDocument:
     nothing: dict[str, Value] = {}
     params = step.params if is_catch(step) else nothing
-    return step._replace(
-        id=new_id, state=state, params=params, returns=nothing, event_state="", error=None, deadline_ms=None
-    )
+    return asking_again(step)._replace(id=new_id, state=state, params=params, returns=nothing, error=None)
 
 
 def _target_of(rows: RunRows, yielded: StepDocument) -> str | None:

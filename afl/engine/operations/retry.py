@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from afl.engine.model.step_rows import ErrorRecord, StepDocument
 from afl.engine.model.workflow_rows import PAUSED
 from afl.engine.operations.operation_errors import StepNotFailed, StepWasCaught
-from afl.engine.operations.run_rows import RunRows, is_catch, start_of, waits_for
+from afl.engine.operations.run_rows import RunRows, asking_again, is_catch, start_of, waits_for
 from afl.engine.states import EventState, StepState
 from afl.engine.types import ObjectType
 
@@ -118,7 +118,7 @@ def _open_cause(rows: RunRows, step: StepDocument) -> None:
     elif step.event_state == EventState.COMPLETED:
         _open(rows, step, StepState.STATEMENT_BLOCKS_BEGIN)
     elif facet is not None and facet.is_event and (step.event_state or step.attempt):
-        again = step._replace(event_state="", deadline_ms=None, returns=rows.returns_before_event(step))
+        again = asking_again(step)._replace(returns=rows.returns_before_event(step))
         _open(rows, again, StepState.EVENT_TRANSMIT)
     elif parts:
         _open(rows, step, StepState.MIXIN_BLOCKS_CONTINUE)

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from afl.engine.execution.events import returns_before_event
 from afl.engine.execution.execution import Execution
 from afl.engine.execution.generations import current_of
 from afl.engine.model.plan import FacetPlan
@@ -28,6 +29,11 @@ def waits_for(owner: StepDocument, part: StepDocument) -> str:
     if part.object_type == ObjectType.FACET:
         return StepState.MIXIN_BLOCKS_CONTINUE
     return StepState.CATCH_CONTINUE if is_catch(part) else StepState.STATEMENT_BLOCKS_CONTINUE
+
+
+def asking_again(document: StepDocument) -> StepDocument:
+    """Return a step that asks its agent, or the runtime, anew: with it a new series of attempts begins."""
+    return document._replace(event_state="", deadline_ms=None, retry=None)
 
 
 def is_catch(document: StepDocument) -> bool:
@@ -121,10 +127,7 @@ class RunRows:
 
     def returns_before_event(self, step: StepDocument) -> dict[str, Value]:
         """Return the returns set by a script of its facet; partial results of an earlier attempt do not count."""
-        facet = self.facet_of(step)
-        if facet is None or facet.pre_script is None:
-            return {}
-        return {name: step.params[name] for name in facet.return_types if name in step.params and name in step.returns}
+        return returns_before_event(self.facet_of(step), step.params, step.returns)
 
     def ask_again(self) -> None:
         """Let the steps whose events were withdrawn at the end of the workflow send new ones."""
@@ -132,7 +135,7 @@ class RunRows:
             document = self.changed.get(document.id, document)
             if document.state == StepState.EVENT_TRANSMIT and document.event_state == EventState.CANCELED:
                 returns = self.returns_before_event(document)
-                self.change(document._replace(event_state="", deadline_ms=None, returns=returns))
+                self.change(asking_again(document)._replace(returns=returns))
 
     def opened(self, execution: int) -> WorkflowRow:
         """Return the workflow's row when it continues."""

@@ -8,7 +8,8 @@ from datetime import datetime
 from typing import Final
 
 from afl.core.text.printable import printable
-from afl.engine.model.store import ENDED_STATUSES, PAUSED, Store, WorkflowRow
+from afl.engine.model.store import ENDED_STATUSES, PAUSED, ErrorRecord, Store, WorkflowRow
+from afl.engine.model.waiting import LibraryFacet
 from afl.engine.states import EventState, StepState
 from afl.engine.types import Value
 
@@ -21,7 +22,8 @@ class WaitingStep:
     """A step with an unanswered event.
 
     `since_ms`: when that event was sent, ms since the epoch. For a second or later attempt the store only knows that it
-    has waited at least since then.
+    has waited at least since then. `event_state` is an EventState constant. `until_ms` is the time of the step's timer,
+    ms since the epoch: the end of a wait, the next attempt, or the deadline of an answer; None: it has none.
     """
 
     workflow_id: str
@@ -30,6 +32,23 @@ class WaitingStep:
     attempt: int
     payload: Mapping[str, Value]
     since_ms: int
+    event_state: str = EventState.CREATED
+    until_ms: int | None = None
+    #: The failure of its last attempt, where this is a further one, or that is waited for.
+    error: ErrorRecord | None = None
+
+    @property
+    def asks_nobody(self) -> bool:
+        """Return whether no agent is asked: it waits for a time, or for an external event."""
+        return EventState.is_of_runtime(self.event_state)
+
+    @property
+    def event_name(self) -> str | None:
+        """Return the name of the external event that it waits for; None when it waits for none."""
+        if self.event_state != EventState.WAITING or self.facet != LibraryFacet.WAIT_FOR_EVENT:
+            return None
+        name = self.payload.get("name")
+        return name if isinstance(name, str) else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +101,9 @@ def _of(store: Store, row: WorkflowRow) -> tuple[WaitingStep, ...]:
             attempt=step.attempt,
             payload=step.params,
             since_ms=step.created_at_ms if step.attempt == 1 else row.updated_at_ms,
+            event_state=step.event_state,
+            until_ms=step.deadline_ms,
+            error=None if step.retry is None else step.retry.error,
         )
         for step in store.load_steps(row.id, state=StepState.EVENT_TRANSMIT)
         if step.event_state and not EventState.is_terminal(step.event_state)

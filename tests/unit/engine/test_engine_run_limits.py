@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from afl.compiled.program import ProgramError
+from afl.compiled.program import CompiledProgram, ProgramError
+from afl.emitter import emit_dict
 from afl.engine import limits
 from afl.engine.errors import IterationLimitReached, StepFailure, ValueRefused
 from afl.engine.model.entities import TaskState
@@ -14,6 +15,7 @@ from afl.engine.planning.planner import plan_workflow
 from afl.engine.states import StepState
 from afl.engine.types import Value
 from afl.evaluation.evaluator import Evaluator
+from afl.parser import parse
 from afl.stores.memory.store import MemoryStore
 from afl.stores.public.persistence import EngineStore
 from afl.stores.public.step import StepDefinition
@@ -193,6 +195,16 @@ def test_a_call_is_warned_of_its_iterations_before_it_ends_with_a_timeout(caplog
     (said,) = warnings(caplog, "max_iterations")
     assert "has taken 4 iterations in one call, near its limit max_iterations = 5" in said
     # It can be gone on with, or cancelled.
+    assert evaluator.resume(RUN).status == "COMPLETED"
+
+
+def test_the_limit_of_iterations_may_be_changed_between_calls() -> None:
+    evaluator = Evaluator(MemoryStore(), max_iterations=100)
+    evaluator.max_iterations = 5
+    assert evaluator.execute("n.W", {}, compiled(CHAIN), workflow_id=RUN).status == "TIMEOUT"
+
+    evaluator.max_iterations = 100
+
     assert evaluator.resume(RUN).status == "COMPLETED"
 
 
@@ -377,7 +389,9 @@ def test_a_program_may_nest_values_as_deep_as_the_limit() -> None:
 
 @pytest.mark.parametrize("given", ["hours = 9000000000000000000", "ms = 3153600000001", "hours = 876000, ms = 1"])
 def test_a_time_limit_beyond_all_dates_is_refused_when_the_program_is_planned(given: str) -> None:
-    program = compiled(f"event facet E() with Timeout({given}) workflow W() andThen {{ e = E() }}")
+    text = f"namespace n {{ event facet E() with Timeout({given}) workflow W() andThen {{ e = E() }} }}"
+    # As another compiler, or a person, may write it: ours refuses it.
+    program = CompiledProgram(emit_dict(parse(text)))
 
     with pytest.raises(ProgramError, match=r"n\.E: Timeout gives \d+ ms, more than 3153600000000 ms"):
         plan_workflow(program, "n.W")

@@ -33,6 +33,10 @@ SPOKEN: list[tuple[errors.RuntimeError, str]] = [
     (errors.DependencyNotSatisfiedError("s1", ["a", "b"]), "step s1 needs a, b, not complete yet"),
     (EvaluationError("1 / 0", "division by zero", step_id="s1"), "division by zero in 1 / 0 (step s1)"),
     (ReferenceError("$.x", "input 'x' not found"), "input 'x' not found in $.x"),
+    (
+        errors.InvalidWait("afl.Sleep", "minutes", "-5", "0 or more"),
+        "afl.Sleep: minutes is -5, expected 0 or more",
+    ),
     (errors.InvalidTransitionError("s1", "a", "b"), "step s1 can't go from a to b"),
     (errors.ConcurrencyError("s1", "locked"), "step s1: locked"),
     (errors.EventError("e1", "lost"), "event e1: lost"),
@@ -74,6 +78,10 @@ SPOKEN: list[tuple[errors.RuntimeError, str]] = [
     (
         errors.DocumentTooLarge("step w:a", size_bytes=17_000_000, limit_bytes=16_777_216),
         "step w:a takes 17,000,000 bytes; the store keeps 16,777,216 in one piece",
+    ),
+    (
+        errors.CommitTooLarge("mongodb://db/afl", "it does not fit in the cache"),
+        "store mongodb://db/afl does not take a commit of this size: it does not fit in the cache",
     ),
     (errors.StoreMissing("run.db", "there is none"), "store run.db can't be used: there is none"),
     (errors.StoreUnavailable("run.db", "the disk is full"), "store run.db can't be used: the disk is full"),

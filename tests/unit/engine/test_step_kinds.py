@@ -20,8 +20,8 @@ CAUGHT = """
 #: Slots that not all kinds use.
 OF_SOME = frozenset[str]().union(*KIND_SLOTS.values())
 
-#: An agent's consumer group, which is not told here; and time-outs, which these programs do not set.
-UNSEEN = frozenset({"answered_by", "deadline_ms"})
+#: An agent's consumer group, which is not told here; and time-outs and retries, which these programs do not set.
+UNSEEN = frozenset({"answered_by", "deadline_ms", "retry"})
 
 
 def slots_in_use(step: StepRecord) -> set[str]:

@@ -108,7 +108,7 @@ def test_a_fix_release_changes_nothing() -> None:
 def test_both_sides_and_programs_write_the_versions_of_the_one_place() -> None:
     stated = (core.WORKFLOW_VERSION, core.STEP_SCHEMA_VERSION, core.RUNTIME_VERSION)
 
-    assert tuple(versions.SUPPORTED) == stream_versions.CURRENT == stated
+    assert tuple(versions.WRITTEN) == stream_versions.CURRENT == stated
     assert stated[0] == SCHEMA_VERSION
 
 
@@ -119,7 +119,7 @@ def test_a_store_that_a_newer_release_made_is_refused_as_a_whole() -> None:
         versions.check_maker("1.0 1.0 9.0", "/a/b")
 
 
-@pytest.mark.parametrize("found", [None, "1.0", "1.7", "0.9"])
+@pytest.mark.parametrize("found", [None, "1.0", "1.7", "2.0", "2.3"])
 def test_a_program_of_this_form_or_the_one_before_is_read(found: str | None) -> None:
     tree = {"type": "Program", "declarations": []} | ({} if found is None else {"schemaVersion": found})
 
@@ -142,10 +142,10 @@ def test_a_program_whose_version_is_none_is_refused(found: object) -> None:
 
 
 def test_a_workflow_whose_stored_program_is_of_a_newer_form_waits_for_the_upgrade() -> None:
-    text = json.dumps({"type": "Program", "schemaVersion": "2.0"}).encode()
+    text = json.dumps({"type": "Program", "schemaVersion": "3.0"}).encode()
     fingerprint = hashlib.sha256(text).hexdigest()
     store = MemoryStore()
     store.commit_batch(Batch(programs={fingerprint: text}))
 
-    with pytest.raises(VersionMismatchError, match=rf"program {fingerprint}: schemaVersion has version 2\.0.*upgrade"):
+    with pytest.raises(VersionMismatchError, match=rf"program {fingerprint}: schemaVersion has version 3\.0.*upgrade"):
         WorkflowCache(store, TaskDispatch()).program(fingerprint, "shop.Checkout")

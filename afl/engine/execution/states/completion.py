@@ -1,9 +1,10 @@
-"""The event, and the end of a step."""
+"""The event, or what the runtime does in its place, and the end of a step."""
 
 from __future__ import annotations
 
 from afl.engine.execution.events import send_event
 from afl.engine.execution.execution import Execution
+from afl.engine.execution.library import begin_library_step
 from afl.engine.model.records import StepRecord
 
 
@@ -16,6 +17,8 @@ def transmit_event(execution: Execution, step: StepRecord) -> bool:
     if facet is None or not facet.is_event:
         return True
     if not step.event_state:
+        if facet.library is not None:
+            return begin_library_step(execution, step)
         send_event(execution, step)
     return False
 
