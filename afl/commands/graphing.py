@@ -34,7 +34,8 @@ def graph_command(
     """Draw a workflow of FILEs: its steps, and which step waits for which.
 
     Solid arrows lead from what is needed to what needs it, dashed ones from a step to its own block or catch. Event
-    facets, which wait for an agent, are marked.
+    facets, which wait for an agent, are marked; facets of the library, which the runtime answers, have a colour of
+    their own.
     """
     form = form or _format_of(output)
     checked = check_named(named)

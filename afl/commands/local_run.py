@@ -2,24 +2,35 @@
 
 from __future__ import annotations
 
+import time
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, cast
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, cast
 
 from afl.compiled.program import CompiledProgram, Node
+from afl.core.clock import Clock, SkippingClock, SystemClock
+from afl.core.ids import time_ordered_id
+from afl.core.limits import MAX_PENDING_EVENTS
 from afl.core.text.near_names import did_you_mean, names_alike
+from afl.engine.execution.external_events import EventLimits
+from afl.engine.model.store import TimerKind
 from afl.engine.types import Value
 from afl.errors import AFLError
 from afl.evaluation.evaluator import Evaluator, ExecutionResult, ExecutionStatus
 from afl.stores.memory.store import MemoryStore
-from afl.stores.public.persistence import EventDefinition
 
 if TYPE_CHECKING:
     from afl.engine.execution.scripts import ScriptRunner
 
 #: The only member of an answer that fails its step: a message, or an object with `message` and `type`.
 ERROR_ANSWER = "$error"
+
+
+#: The longest pause of a wait in real time, and the shortest wait that a person is told of.
+_LONGEST_PAUSE_S: Final = 60.0
+_NOTICED_MS: Final = 2_000
 
 
 class WrongAnswers(AFLError):
@@ -40,6 +51,72 @@ class Waiting:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AwaitedEvent:
+    """A step that waits for an external event: its place in the workflow, and the name of the event."""
+
+    step: str
+    name: str
+
+
+class RaisedEvent(NamedTuple):
+    """An external event for the run."""
+
+    name: str
+    data: Value
+
+
+class Passing(Protocol):
+    """The way in which a run lets time pass."""
+
+    @property
+    def clock(self) -> Clock: ...
+
+    @property
+    def is_skipping(self) -> bool:
+        """Whether time costs nothing: then deadlines of answers that are not there are waited for as well."""
+
+    def wait_until(self, at_ms: int) -> None:
+        """Return at a time, in milliseconds since the epoch."""
+
+
+class RealTime:
+    """Time as it passes."""
+
+    is_skipping = False
+
+    def __init__(
+        self,
+        clock: Clock | None = None,
+        pause: Callable[[float], object] = time.sleep,
+        tell: Callable[[str], object] = lambda _: None,
+    ) -> None:
+        """`tell` gets a line about each wait that a person notices."""
+        self.clock = clock or SystemClock()
+        self._pause = pause
+        self._tell = tell
+
+    def wait_until(self, at_ms: int) -> None:
+        """Wait in pieces, so that a clock that is set meanwhile counts."""
+        if at_ms - self.clock.now_ms() > _NOTICED_MS:
+            moment = datetime.fromtimestamp(at_ms / 1_000, UTC)
+            self._tell(f"waits until {moment:%Y-%m-%d %H:%M:%S} UTC; --skip-time does not")
+        while (left_ms := at_ms - self.clock.now_ms()) > 0:
+            self._pause(min(left_ms / 1_000, _LONGEST_PAUSE_S))
+
+
+class SkippedTime:
+    """Time that is jumped over: nothing is waited for."""
+
+    is_skipping = True
+
+    def __init__(self, clock: SkippingClock | None = None) -> None:
+        self.clock = clock or SkippingClock()
+
+    def wait_until(self, at_ms: int) -> None:
+        self.clock.skip_to(at_ms)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LocalRun:
     """The end of a run: outputs, an error, or steps that wait."""
 
@@ -48,6 +125,10 @@ class LocalRun:
     outputs: Mapping[str, Value] = field(default_factory=dict)
     error: Exception | None = None
     waiting: tuple[Waiting, ...] = ()
+    #: Steps that wait for external events that nobody has raised.
+    awaited: tuple[AwaitedEvent, ...] = ()
+    #: The names of events that no step has taken, each as often as it is left.
+    untaken: tuple[str, ...] = ()
     #: Facets that had more answers than events.
     unused: tuple[str, ...] = ()
 
@@ -108,21 +189,49 @@ def run_locally(
     inputs: Mapping[str, Value],
     answers: Answers,
     scripts: ScriptRunner | None = None,
+    events: Sequence[RaisedEvent] = (),
+    passing: Passing | None = None,
 ) -> LocalRun:
-    """Run a workflow until it ends, or until a waiting step has no answer left."""
-    store = MemoryStore()
-    evaluator = Evaluator(store, scripts=scripts)
-    result = evaluator.execute(workflow, inputs, program)
-    while result.status == ExecutionStatus.PAUSED and _answer(evaluator, result, answers):
-        result = evaluator.resume(result.workflow_id)
+    """Run a workflow until it ends, or until it waits for answers or events that are not there.
+
+    The events are raised before it starts, in this order. `passing` lets the time pass that the run waits for; without
+    it, real time does.
+    """
+    store, passing = MemoryStore(), passing or RealTime()
+    limits = EventLimits(max_pending=max(len(events), MAX_PENDING_EVENTS))
+    evaluator = Evaluator(store, clock=passing.clock, scripts=scripts, event_limits=limits)
+    workflow_id = time_ordered_id(passing.clock.now_ms())
+    for event in events:
+        evaluator.raise_event(workflow_id, event.name, event.data)
+    result = evaluator.execute(workflow, inputs, program, workflow_id=workflow_id)
+    while result.status == ExecutionStatus.PAUSED:
+        if not _answer(evaluator, result, answers):
+            due_at_ms = _next_time(store, workflow_id, passing)
+            if due_at_ms is None:
+                break
+            passing.wait_until(due_at_ms)
+        result = evaluator.resume(workflow_id)
+    is_paused = result.status == ExecutionStatus.PAUSED
+    names = _statement_names(program) if is_paused else {}
     return LocalRun(
         workflow=workflow,
         status=result.status,
         outputs=result.outputs,
         error=result.error,
-        waiting=_waiting(store, program, workflow, result) if result.status == ExecutionStatus.PAUSED else (),
+        waiting=_waiting(store, names, workflow, result) if is_paused else (),
+        awaited=_awaited(store, names, workflow, result) if is_paused else (),
+        untaken=tuple(row.name for row in store.pending_events((workflow_id,)).get(workflow_id, ())),
         unused=answers.unused(),
     )
+
+
+def _next_time(store: MemoryStore, workflow_id: str, passing: Passing) -> int | None:
+    """Return the next time that a run waits for, ms since the epoch.
+
+    A deadline is not one that anybody sits through: an answer that is not there now does not come.
+    """
+    timers = store.timers_of(workflow_id)
+    return next((item.due_at_ms for item in timers if passing.is_skipping or item.kind != TimerKind.DEADLINE), None)
 
 
 def _answer(evaluator: Evaluator, result: ExecutionResult, answers: Answers) -> bool:
@@ -151,20 +260,33 @@ def _result(name: str, answer: object) -> Mapping[str, Value]:
     return cast(dict[str, Value], answer)
 
 
+def _statement_names(program: CompiledProgram) -> Mapping[str, str]:
+    return {node["id"]: str(node["name"]) for node in _statements(program.tree) if "id" in node}
+
+
 def _waiting(
-    store: MemoryStore, program: CompiledProgram, workflow: str, result: ExecutionResult
+    store: MemoryStore, names: Mapping[str, str], workflow: str, result: ExecutionResult
 ) -> tuple[Waiting, ...]:
-    names = {node["id"]: str(node["name"]) for node in _statements(program.tree) if "id" in node}
     return tuple(
-        Waiting(step=_path(store, event, names, workflow), facet=event.event_type, params=event.payload)
+        Waiting(step=_path(store, event.step_id, names, workflow), facet=event.event_type, params=event.payload)
         for event in result.pending_events
     )
 
 
-def _path(store: MemoryStore, event: EventDefinition, names: Mapping[str, str], workflow: str) -> str:
+def _awaited(
+    store: MemoryStore, names: Mapping[str, str], workflow: str, result: ExecutionResult
+) -> tuple[AwaitedEvent, ...]:
+    return tuple(
+        AwaitedEvent(step=_path(store, step.step_id, names, workflow), name=step.event_name)
+        for step in result.waits
+        if step.event_name is not None
+    )
+
+
+def _path(store: MemoryStore, step_id: str, names: Mapping[str, str], workflow: str) -> str:
     """Return the names of the statements that lead to a step, from the workflow down."""
     parts: list[str] = []
-    step = store.get_step(event.step_id)
+    step = store.get_step(step_id)
     while step is not None:
         if step.statement_id is not None and step.statement_id in names:
             parts.append(names[step.statement_id])

@@ -21,7 +21,7 @@ from afl.core.values import plain_values
 from afl.errors import AFLError
 
 if TYPE_CHECKING:
-    from afl.commands.local_run import LocalRun
+    from afl.commands.local_run import LocalRun, RaisedEvent
     from afl.compiled.program import CompiledProgram, Declaration
     from afl.engine.execution.scripts import ScriptRunner
 
@@ -53,31 +53,43 @@ def _refusals() -> Iterator[None]:
     metavar="NAME=VALUE",
     help="An input: text for a String, JSON for anything else. Several times for several.",
 )
+@click.option(
+    "--raise",
+    "raised",
+    multiple=True,
+    metavar="NAME=JSON",
+    help="Raise an external event with this data. Several times for several, in this order.",
+)
+@click.option("--skip-time", is_flag=True, help="Jump over waits for a time instead of waiting.")
 @click.option("--answers", metavar="FILE", help="A JSON object: event facet -> its result, or a list of results.")
 @json_findings
 @strictness_options
 @source_options
 @click.pass_context
 @_refusals()
-def run_command(
+def run_command(  # noqa: PLR0913 - options by name
     ctx: click.Context,
     named: Named,
     workflow: str | None,
     inputs: str | None,
     pairs: tuple[str, ...],
+    raised: tuple[str, ...],
+    skip_time: bool,
     answers: str | None,
     as_json: bool,
 ) -> None:
     """Run a workflow of FILEs here and now, and print its outputs as JSON.
 
     Nothing is stored. Event facets are answered from --answers; an answer {"$error": "message"} fails its step.
-    The exit code is 1 when the run fails, 2 when nothing was run, and 3 when it waits for answers that are not there.
+    Waits for a time are waited for, or jumped over by --skip-time, which makes events without an answer time out, too.
+    The exit code is 1 when the run fails or waits for an event that nobody raises, 2 when nothing was run, and 3 when
+    it waits for answers that are not there.
     """
     if inputs == STDIN and STDIN in (named.files or named.primary or (STDIN,)):
         raise WrongInput("--inputs - and the program would both be read from standard input; name a file for one")
     checked = check_named(named)
     report_checked(ctx, checked, as_json=as_json, code=ExitCode.BAD_INPUT)
-    from afl.commands.local_run import Answers, run_locally, workflow_name
+    from afl.commands.local_run import Answers, RealTime, SkippedTime, run_locally, workflow_name
     from afl.compiled.program import CompiledProgram, ProgramError
     from afl.emitter import emit_dict
 
@@ -87,10 +99,11 @@ def run_command(
         known = Answers({} if answers is None else _object(_file(answers, "--answers"), "--answers"), program)
     except ProgramError as error:
         raise WrongInput(str(error)) from error
-    given = _inputs(pairs, inputs, program.workflow(name))
+    given, events = _inputs(pairs, inputs, program.workflow(name)), [_event(text) for text in raised]
+    passing = SkippedTime() if skip_time else RealTime(tell=say)
     with ExitStack() as opened:
         opened.enter_context(_workflow_log())
-        run = run_locally(program, name, given, known, _scripts(program, opened))
+        run = run_locally(program, name, given, known, _scripts(program, opened), events, passing)
     ctx.exit(_report_outcome(run, program, {name: text for text, name in texts_of(checked)}))
 
 
@@ -122,17 +135,25 @@ def _report_outcome(run: LocalRun, program: CompiledProgram, texts: Mapping[str,
     """Report how a run went, and return the exit code."""
     for facet in run.unused:
         say(f"note: there were more answers for {facet} than events")
+    for event in run.untaken:
+        say(f"note: event {event} was raised, and no step has waited for it")
     if run.error is not None:
         from afl.engine.errors import InputError
 
         _report_failure(run.error, program, texts)
         return ExitCode.BAD_INPUT if isinstance(run.error, InputError) else ExitCode.WORK_LEFT
+    for awaited in run.awaited:
+        say(f"waiting: {awaited.step} for event {awaited.name}")
+    if run.awaited:
+        say(f"no event is left for that; raise one by --raise {run.awaited[0].name}=JSON")
     if run.waiting:
         for item in run.waiting:
             params = json.dumps(item.params, ensure_ascii=False)
             say(f"waiting: {item.step} for {item.facet} {params}")
         say("no answers are left; give more by --answers FILE")
         return ExitCode.UNAVAILABLE
+    if run.awaited:
+        return ExitCode.WORK_LEFT
     write_json(run.outputs)
     return ExitCode.OK
 
@@ -199,6 +220,20 @@ def _inputs(pairs: tuple[str, ...], document: str | None, workflow: Declaration)
         except (DuplicateKey, NotJson) as error:
             raise WrongInput(f"--input {name}: {error}") from error
     return plain_values(inputs, "inputs")
+
+
+def _event(text: str) -> RaisedEvent:
+    """Return the event of a NAME=JSON; without data it is null."""
+    from afl.commands.local_run import RaisedEvent
+
+    name, equals, data = text.partition("=")
+    if not name:
+        raise WrongInput(f"--raise {text}: wanted NAME=JSON, for instance --raise paid=true")
+    try:
+        value = read_json(data) if equals else None
+    except (DuplicateKey, ValueError, RecursionError) as error:
+        raise WrongInput(f"--raise {name}: not JSON: {error}; a text has quotes: --raise '{name}=\"text\"'") from error
+    return RaisedEvent(name, plain_values({"data": value}, f"--raise {name}")["data"])
 
 
 def _object(text: str, what: str) -> dict[str, Any]:

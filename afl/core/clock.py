@@ -68,6 +68,27 @@ class SystemClock:
         return monotonic_s()
 
 
+class SkippingClock:
+    """The clocks of this machine, which can be moved ahead: over waits that nobody wants to sit through."""
+
+    def __init__(self, clock: Clock | None = None) -> None:
+        """Take the clock that it runs on; without one that of the system."""
+        self._clock = clock or SystemClock()
+        self._skipped_ms = 0
+
+    def now_ms(self) -> int:
+        """Return the time in milliseconds since the epoch, with what was skipped."""
+        return self._clock.now_ms() + self._skipped_ms
+
+    def monotonic_s(self) -> float:
+        """Return monotonic seconds, with what was skipped."""
+        return self._clock.monotonic_s() + self._skipped_ms / 1_000
+
+    def skip_to(self, at_ms: int) -> None:
+        """Move the clock ahead to a time in milliseconds since the epoch; one that has passed changes nothing."""
+        self._skipped_ms += max(0, at_ms - self.now_ms())
+
+
 class ManualClock:
     """A clock that stands still until it is moved: for tests, simulations and replays."""
 

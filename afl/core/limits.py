@@ -30,6 +30,20 @@ MAX_VALUE_BYTES: Final = 16 * 1024 * 1024
 #: What the rows of one workflow hold, by the same count. It is in memory while the workflow runs, and in the store.
 MAX_STATE_BYTES: Final = 512 * 1024 * 1024
 
+#: What a `Timeout`, or a pause of a `Retry`, may give, in milliseconds: a hundred years. Later moments have no date.
+MAX_TIMEOUT_MS: Final = 100 * 365 * 24 * 3_600_000
+
+#: External events of one workflow that no wait has taken, by default, and bytes of their data.
+MAX_PENDING_EVENTS: Final = 100
+MAX_PENDING_EVENT_BYTES: Final = 64 * 1024 * 1024
+
+#: Executions of a workflow that continues as new into which an event is carried after that in which it was raised, by
+#: default.
+MAX_CARRIED_EXECUTIONS: Final = 5
+
+#: Executions of such a workflow of which the history is kept, by default.
+KEPT_EXECUTIONS: Final = 10
+
 #: Handlers of one process that may still run after their time was up, by default. Each keeps a thread.
 MAX_STUCK_HANDLERS: Final = 64
 

@@ -100,6 +100,8 @@ def answer_step(
     step = execution.steps.get(step_id)
     if step is None:
         if store.get_step(step_id) is None:
+            if execution.is_superseded(step_id):
+                return False  # It was given up when its workflow continued as new.
             raise ValueError(f"step {step_id} not found")
         if store.load_steps(execution.id, newer_than=execution.revision):
             # It belongs to a commit that is just becoming visible: read again.

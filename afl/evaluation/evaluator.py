@@ -7,41 +7,39 @@ can work on one store, because a commit that conflicts with another writer is co
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import Any, TypeVar
 
 from afl.compiled.program import CompiledProgram, Node
 from afl.core.clock import Clock, SystemClock
 from afl.core.ids import workflow_of
-from afl.core.text.exception_text import exception_class, exception_text
 from afl.engine import limits
 from afl.engine.errors import (
-    NO_FORM,
-    IterationLimitReached,
     ProgramMismatch,
-    RunGivenUp,
     WorkflowConflict,
     WorkflowPurged,
 )
-from afl.engine.execution.commit_rows import Commits
 from afl.engine.execution.execution import Execution
-from afl.engine.execution.iteration import run_iteration
+from afl.engine.execution.external_events import EventLimits
 from afl.engine.execution.ports import Dispatch
 from afl.engine.execution.run_bounds import RunLimits
 from afl.engine.execution.scripts import ScriptRunner, ScriptRuns, offer_again
 from afl.engine.execution.task_dispatch import TaskDispatch
-from afl.engine.operations.operation_errors import RunByDeployment, UnknownWorkflow
+from afl.engine.operations.operation_errors import RunByDeployment, RunHasEnded, UnknownWorkflow
 from afl.engine.operations.operations import Action, Kind
 from afl.engine.planning.programs import compiled, program_of
 from afl.engine.types import Value, copy_values, workflow_id_v7
-from afl.engine.values import sizes as value_sizes
 from afl.engine.workflow_cache import WorkflowCache
 from afl.evaluation.answers import Answer, FailureAnswer, ResultAnswer, answer_saved_step, answer_step
 from afl.evaluation.context import ExecutionContext
+from afl.evaluation.due_timers import DueTimers
 from afl.evaluation.execution_result import ExecutionResult as ExecutionResult
 from afl.evaluation.execution_result import ExecutionStatus as ExecutionStatus
 from afl.evaluation.execution_result import PendingEvents as PendingEvents
+from afl.evaluation.raised_events import RaisedEvents
+from afl.evaluation.raised_events import RaiseOutcome as RaiseOutcome
+from afl.evaluation.run_driver import RunDriver, StartConflict
 from afl.stores.public.persistence import EngineStore, IterationChanges
 from afl.telemetry.telemetry import Telemetry
 from afl.telemetry.tracing import TelemetryTrace
@@ -69,8 +67,11 @@ class Evaluator:
         max_value_bytes: int = limits.MAX_VALUE_BYTES,
         max_state_bytes: int = limits.MAX_STATE_BYTES,
         scripts: ScriptRunner | None = None,
+        event_limits: EventLimits | None = None,
     ) -> None:
         """Take the store and the services of this evaluator.
+
+        `event_limits` bound the external events and the history of each workflow.
 
         `scripts` runs the scripts of programs, most often an `afl.scripts.pool.ScriptPool`, which its owner closes.
         Without one a workflow that may reach a script is not started, and a script that is reached fails its step.
@@ -78,14 +79,13 @@ class Evaluator:
         self._scripts = scripts
         self.persistence = persistence
         self.telemetry = telemetry if telemetry is not None else Telemetry(enabled=False)
-        self.max_iterations = max_iterations
         self._clock = clock or SystemClock()
         self._max_value_bytes = max_value_bytes
-        self._new_trace = partial(TelemetryTrace, self.telemetry) if self.telemetry.enabled else None
+        new_trace = partial(TelemetryTrace, self.telemetry) if self.telemetry.enabled else None
         self._workflows = WorkflowCache(
             persistence,
             dispatch or TaskDispatch(),
-            trace=self._new_trace,
+            trace=new_trace,
             hot_steps=hot_steps,
             max_open_events=max_open_events,
             runs_scripts=scripts is not None,
@@ -96,6 +96,25 @@ class Evaluator:
                 max_state_bytes=max_state_bytes,
             ),
         )
+        self._driver = RunDriver(
+            persistence,
+            self._workflows,
+            self._clock,
+            max_iterations=max_iterations,
+            event_limits=event_limits or EventLimits(),
+            new_trace=new_trace,
+        )
+        self._events = RaisedEvents(self._driver, max_value_bytes)
+        self._timers = DueTimers(self._driver)
+
+    @property
+    def max_iterations(self) -> int:
+        """The most iterations of a call; the next call has what is assigned."""
+        return self._driver.max_iterations
+
+    @max_iterations.setter
+    def max_iterations(self, most: int) -> None:
+        self._driver.max_iterations = most
 
     def execute(
         self,
@@ -118,20 +137,24 @@ class Evaluator:
                 raise WorkflowPurged(workflow_id=given, name=stone.name, status=stone.status)
             program, name = program_of(workflow_ast, program_ast)
             plan = self._workflows.plan(program, name)
-            execution = self._workflows.start(
-                plan, workflow_id, inputs or {}, self._clock.now_ms(), runner_id=runner_id
-            )
-            try:
-                with ScriptRuns(self._scripts) as runs:
-                    return self._run(execution, runs)
-            except WorkflowConflict:
-                if execution.revision == 1:
-                    # The id is in use: that workflow is another one.
-                    raise
-                # An agent's answer arrived while this call was still running.
-                return self.resume(workflow_id)
+            while True:
+                now_ms = self._clock.now_ms()
+                execution = self._workflows.start(plan, workflow_id, inputs or {}, now_ms, runner_id=runner_id)
+                if given:
+                    self._events.adopt_at_start(execution)
+                try:
+                    with ScriptRuns(self._scripts) as runs:
+                        return self._driver.run(execution, runs)
+                except StartConflict as conflict:
+                    if not given or self.persistence.load_workflow(given) is not None:
+                        # The id is in use: that workflow is another one.
+                        raise WorkflowConflict(workflow_ids=conflict.workflow_ids) from None
+                    # An event for this workflow was raised in this moment.
+                except WorkflowConflict:
+                    # An agent's answer arrived while this call was still running.
+                    return self.resume(workflow_id)
         except Exception as error:  # noqa: BLE001 - callers are promised a result, whatever happens
-            return self._failed(workflow_id, error)
+            return self._driver.failed(workflow_id, error)
 
     def resume(
         self,
@@ -141,7 +164,7 @@ class Evaluator:
         inputs: Mapping[str, Value] | None = None,  # noqa: ARG002 - a public signature
         runner_id: str = "",  # noqa: ARG002 - a public signature
     ) -> ExecutionResult:
-        """Continue a workflow from its stored state, to its end or its next pause.
+        """Continue a workflow from its stored state, to its end or its next pause; its due timers are fired first.
 
         The workflow's id is enough: its program is in the store. A program that is given must be the same one. `inputs`
         and `runner_id` were fixed at the start and are ignored. A workflow that a deployment on topics has started is
@@ -156,7 +179,7 @@ class Evaluator:
                         raise ValueError(f"workflow {workflow_id_val} not found")
                     _check_program(execution, workflow_ast, program_ast)
                     if not execution.dispatch.serves(execution):
-                        result = self._result(execution, 0)
+                        result = self._driver.result(execution, 0)
                         self._workflows.keep(execution)
                         return result
                     if execution.trace is not None and not is_reported:
@@ -165,11 +188,12 @@ class Evaluator:
                         execution.trace.committed()
                     offer_again(execution)
                     try:
-                        return self._run(execution, runs)
+                        self._timers.fire_of(execution)
+                        return self._driver.run(execution, runs)
                     except WorkflowConflict:
                         continue
         except Exception as error:  # noqa: BLE001 - callers are promised a result, whatever happens
-            return self._failed(workflow_id_val, error)
+            return self._driver.failed(workflow_id_val, error)
 
     def continue_step(
         self,
@@ -210,6 +234,55 @@ class Evaluator:
         given = dict(partial)
         self._answer(step_id, ResultAnswer(given, self._max_value_bytes, is_checked, is_partial=True), event_id)
 
+    def raise_event(self, workflow_id: str, name: str, data: Value = None, id: str | None = None) -> RaiseOutcome:
+        """Raise an external event for a workflow, also for one that does not exist yet. `resume` continues it.
+
+        The first step that waits for the name takes the event, else it is kept for one that does. An event whose `id`
+        is known in the workflow is a repeat; without an id, one is drawn. An event for a workflow that does not exist
+        is kept for a day. Raises ValueRefused for a name or data that are not an event's, ValueTooLarge,
+        WorkflowPurged, and RunByDeployment for a workflow that a deployment on topics has started.
+        """
+        return self._events.give(workflow_id, name, data, id)
+
+    def fire_timers(self, limit: int = 1_000) -> list[str]:
+        """Fire the timers that are due, of up to `limit` workflows, and run each of these on as `resume` does.
+
+        Early events whose workflows exist by now are given to them, too. Returns the ids of these workflows.
+        """
+        continued = dict.fromkeys([*self._timers.fire(limit), *self._events.sweep()])
+        for workflow_id in continued:
+            self.resume(workflow_id)
+        return list(continued)
+
+    def next_timer_ms(self) -> int | None:
+        """Return when the first timer of the store is due, in milliseconds since the epoch; None when it has none."""
+        return self.persistence.next_timer_ms()
+
+    def continue_as_new(self, workflow_id: str, inputs: Mapping[str, Value] | None = None) -> ExecutionResult:
+        """End the present execution of a workflow, and run the next one, with these inputs, to its end or first pause.
+
+        What the execution waits for is given up. Events that no wait took are carried. Raises ValueError for an unknown
+        workflow, OperationRefused for one that has ended, RunByDeployment, and what a start raises for the inputs.
+        """
+        with ScriptRuns(self._scripts) as runs:
+            while True:
+                execution = self._workflows.load(workflow_id)
+                if execution is None:
+                    raise ValueError(f"workflow {workflow_id} not found")
+                if not execution.dispatch.serves(execution):
+                    raise RunByDeployment(workflow_id=workflow_id)
+                if execution.is_ended:
+                    raise RunHasEnded(workflow_id=workflow_id, status=execution.status)
+                following = self._driver.continued(execution, inputs or {}, self._clock.now_ms())
+                handed_over = following.effects.history[-1]
+                try:
+                    return self._driver.run(following, runs)
+                except WorkflowConflict:
+                    rows = self.persistence.history(workflow_id, after=handed_over.number - 1, limit=1)
+                    if rows == [handed_over]:
+                        # It runs by now; an answer arrived while this call was still running.
+                        return self.resume(workflow_id)
+
     def cancel(self, workflow_id: str, reason: str = "") -> bool:
         """End a workflow now, whatever it waits for or has exceeded; False when it has ended already.
 
@@ -225,7 +298,7 @@ class Evaluator:
             execution.cancel(reason)
             return True
 
-        changed = self._change(workflow_id, apply, cancel_only=True)
+        changed = self._driver.change(workflow_id, apply, cancel_only=True)
         if changed is None:
             raise ValueError(f"workflow {workflow_id} not found")
         return changed
@@ -263,7 +336,7 @@ class Evaluator:
                 raise UnknownWorkflow(workflow_id=target)
             opened.execution.now_ms = self._clock.now_ms()
             try:
-                self._commit(opened.execution)
+                self._driver.commit(opened.execution)
             except WorkflowConflict:
                 continue
             self._workflows.keep(opened.execution)
@@ -286,139 +359,15 @@ class Evaluator:
             row.runner_id,
         )
 
-    def _run(self, execution: Execution, runs: ScriptRuns) -> ExecutionResult:
-        """Iterate to the fixed point, scripts included.
-
-        For each iteration:
-          1. run it in memory,
-          2. commit its steps, tasks and records in one transaction,
-          3. when no other work is left, run the scripts that steps wait for, and continue those steps as scripts end.
-
-        A crash before 2 leaves the store as the previous iteration left it, and `resume` runs the same iteration again,
-        with the same ids. After 2 the iteration is done. Results of scripts are stored with the next iteration: after a
-        crash in between, the scripts run again. A run that cannot be evaluated or stored is given up, and stays as its
-        last commit left it.
-        """
-        iterations, commit, now_ms = 0, self.persistence.commit_batch, self._clock.now_ms
-        trace, changes = execution.trace, Commits(execution)
-        execution.bounds.begin()
-        warn_at = limits.near(self.max_iterations) or None
-        while execution.queue or (execution.scripts and self._await_scripts(execution, runs)):
-            if iterations == warn_at:
-                execution.bounds.warn_of_iterations(execution, iterations, self.max_iterations)
-            if iterations == self.max_iterations:
-                self._workflows.keep(execution)
-                error = IterationLimitReached(self.max_iterations)
-                self._report_failed_call(execution.id, error)
-                return ExecutionResult(False, execution.id, {}, error, iterations, ExecutionStatus.TIMEOUT)
-            execution.now_ms = now_ms()
-            try:
-                run_iteration(execution)
-                batch = changes.next()
-            except Exception as error:  # noqa: BLE001 - whatever it is, this run would meet it again
-                return self._give_up(execution, error, iterations)
-            try:
-                commit(batch)
-            except NO_FORM as error:
-                return self._give_up(execution, error, iterations)
-            if trace is not None:
-                trace.committed()
-            iterations += 1
-        # Done before it is cached: from then on another thread may take it.
-        result = self._result(execution, iterations + 1)
-        self._workflows.keep(execution)
-        value_sizes.forget()
-        return result
-
-    def _give_up(self, execution: Execution, error: Exception, iterations: int) -> ExecutionResult:
-        """End a run that cannot be evaluated or stored, from its last commit: only that is certain."""
-        value_sizes.forget()
-        given_up = RunGivenUp(execution.id, execution.plan.name, exception_class(error), exception_text(error))
-        _log.error("workflow %s ends: %s", execution.id, given_up, exc_info=error)
-        self._workflows.evict(execution.id)
-        failure: list[Exception] = [given_up]
-
-        def apply(stored: Execution) -> bool:
-            if stored.is_ended:
-                return False
-            stored.abort(exception_class(given_up), exception_text(given_up))
-            failure[:] = [stored.failure() or given_up]
-            return True
-
-        if self.persistence.load_workflow(execution.id) is None:
-            # It has failed in its first commit: there is nothing to end.
-            return self._failed(execution.id, given_up)
-        self._change(execution.id, apply, cancel_only=True)
-        return ExecutionResult(False, execution.id, {}, failure[0], iterations, ExecutionStatus.ERROR)
-
-    def _await_scripts(self, execution: Execution, runs: ScriptRuns) -> bool:
-        """Wait until scripts end and steps can continue; return False when none can."""
-        while execution.scripts and not (execution.queue or execution.is_ended):
-            runs.continue_run(execution, self._clock.now_ms)
-            if not execution.queue:
-                # It has no effect that would be committed: the workflow has ended, or waits for other steps.
-                self._commit(execution)
-        return bool(execution.queue)
-
-    def _commit(self, execution: Execution) -> None:
-        self.persistence.commit_batch(Commits(execution).next())
-        if execution.trace is not None:
-            execution.trace.committed()
-
-    def _result(self, execution: Execution, iterations: int) -> ExecutionResult:
-        if not execution.is_ended:
-            pending = PendingEvents(self.persistence, execution.id)
-            return ExecutionResult(
-                True, execution.id, {}, None, iterations, ExecutionStatus.PAUSED, pending_events=pending
-            )
-        error = execution.failure()
-        if error is not None:
-            return ExecutionResult(False, execution.id, {}, error, iterations, ExecutionStatus.ERROR)
-        return ExecutionResult(True, execution.id, copy_values(execution.outputs), None, iterations)
-
-    def _failed(self, workflow_id: str, error: Exception) -> ExecutionResult:
-        if isinstance(workflow_id, str):
-            self._workflows.evict(workflow_id)
-            self._report_failed_call(workflow_id, error)
-        return ExecutionResult(False, workflow_id, {}, error, 0, ExecutionStatus.ERROR)
-
-    def _report_failed_call(self, workflow_id: str, error: Exception) -> None:
-        if self._new_trace is not None:
-            trace = self._new_trace()
-            trace.call_failed(workflow_id, error)
-            trace.committed()
-
     def _answer(self, step_id: str, answer: Answer, event_id: str | None) -> None:
         workflow_id = workflow_of(step_id)
 
         def change(execution: Execution) -> bool:
             return answer_step(self.persistence, execution, step_id, answer, event_id)
 
-        if workflow_id is None or self._change(workflow_id, change) is None:
+        if workflow_id is None or self._driver.change(workflow_id, change) is None:
             # It belongs to no workflow of the engine, and neither does its event.
             answer_saved_step(self.persistence, step_id, answer)
-
-    def _change(
-        self, workflow_id: str, apply: Callable[[Execution], bool], *, cancel_only: bool = False
-    ) -> bool | None:
-        """Apply a change from outside in a commit of its own, again from the store when another writer was faster.
-
-        Returns the result of `apply`: whether it has changed anything; None for a workflow that the store does not
-        have.
-        """
-        while True:
-            execution = self._workflows.load(workflow_id, cancel_only=cancel_only)
-            if execution is None:
-                return None
-            execution.now_ms = self._clock.now_ms()
-            try:
-                changed = apply(execution)
-                if changed:
-                    self._commit(execution)
-            except WorkflowConflict:
-                continue
-            self._workflows.keep(execution)
-            return changed
 
 
 def _check_program(

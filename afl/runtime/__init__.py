@@ -118,6 +118,7 @@ if TYPE_CHECKING:
     from afl.evaluation.evaluator import Evaluator as Evaluator
     from afl.evaluation.evaluator import ExecutionResult as ExecutionResult
     from afl.evaluation.evaluator import ExecutionStatus as ExecutionStatus
+    from afl.evaluation.evaluator import RaiseOutcome as RaiseOutcome
     from afl.evaluation.events import EventDispatcher as EventDispatcher
     from afl.evaluation.events import EventManager as EventManager
     from afl.evaluation.events import LocalEventHandler as LocalEventHandler
@@ -186,7 +187,7 @@ _HOMES = {
         "LimitReached IterationLimitReached StepLimitReached PayloadTooLarge ValueTooDeep NestingTooDeep NoProgress "
         "StepFailure"
     ),
-    "afl.evaluation.evaluator": "Evaluator ExecutionResult ExecutionStatus",
+    "afl.evaluation.evaluator": "Evaluator ExecutionResult ExecutionStatus RaiseOutcome",
     "afl.evaluation.events": "EventManager EventDispatcher LocalEventHandler",
     "afl.engine.expressions.expression": "ExpressionEvaluator EvaluationContext evaluate_args",
     "afl.telemetry.logging_sink": "LoggingSink JsonLinesFormatter",

@@ -3,6 +3,7 @@
 from afl.engine.errors import (
     NO_FORM,
     BlockNotFoundError,
+    CommitTooLarge,
     ConcurrencyError,
     DependencyNotSatisfiedError,
     DocumentTooLarge,
@@ -46,6 +47,7 @@ from afl.engine.errors import (
 
 __all__ = [
     "BlockNotFoundError",
+    "CommitTooLarge",
     "ConcurrencyError",
     "DependencyNotSatisfiedError",
     "DocumentTooLarge",

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from hashlib import blake2b
-from typing import Final
+from typing import Any, Final
 
 from opentelemetry import metrics, trace
 from opentelemetry.context import Context
@@ -42,7 +42,11 @@ CLOSE_TIMEOUT_MS: Final = 5_000
 _SPANNED: Final = frozenset({ObjectType.VARIABLE_ASSIGNMENT, ObjectType.FACET})
 _OUTCOMES: Final[Mapping[str, str]] = {"step.complete": "complete", "step.error": "error"}
 _ENDS_OF_RUNS: Final = frozenset({"workflow.complete", "workflow.error"})
-_EVENT_TYPES: Final = frozenset({"workflow.start", *_ENDS_OF_RUNS, "iteration.end", *_OUTCOMES, "event.published"})
+#: What a deployment's evaluator tells of each commit: figures only.
+_COUNTED: Final = frozenset({"external.events", "timers.fired", "schedules.fired"})
+_EVENT_TYPES: Final = frozenset(
+    {"workflow.start", *_ENDS_OF_RUNS, "iteration.end", *_OUTCOMES, "event.published", *_COUNTED}
+)
 
 
 class OpenTelemetrySink(TelemetrySink):
@@ -51,8 +55,9 @@ class OpenTelemetrySink(TelemetrySink):
     Spans: `workflow <name>` for a run, under it `<facet>` for each call that has ended (nested as the program nests
     them), `publish <facet>` for each event, and `start <name>`, linked to the span that started the run.
 
-    Metrics: the counters `afl.workflows`, `afl.steps`, `afl.iterations`, `afl.events` and `afl.errors`, and the
-    histograms `afl.workflow.duration`, `afl.step.duration` and `afl.iteration.duration` in seconds.
+    Metrics: the counters `afl.workflows`, `afl.steps`, `afl.iterations`, `afl.events`, `afl.errors`,
+    `afl.external_events`, `afl.external_events.dropped` and `afl.schedule.firings`, and the histograms
+    `afl.workflow.duration`, `afl.step.duration`, `afl.iteration.duration` and `afl.timer.lateness` in seconds.
     """
 
     @property
@@ -91,6 +96,9 @@ class OpenTelemetrySink(TelemetrySink):
         self._iterations = meter.create_counter("afl.iterations", "{iteration}", "Iterations")
         self._events = meter.create_counter("afl.events", "{event}", "Events handed to agents")
         self._errors = meter.create_counter("afl.errors", "{error}", "Steps that failed by themselves")
+        self._external = meter.create_counter("afl.external_events", "{event}", "What happened to external events")
+        self._dropped = meter.create_counter("afl.external_events.dropped", "{event}", "Those that are not kept")
+        self._firings = meter.create_counter("afl.schedule.firings", "{firing}", "Firings of schedules")
         self._run_time = meter.create_histogram("afl.workflow.duration", "s", "From a run's start to its end")
         self._step_time = meter.create_histogram("afl.step.duration", "s", "From a call's creation to its end")
         self._iteration_time = meter.create_histogram(
@@ -98,6 +106,12 @@ class OpenTelemetrySink(TelemetrySink):
             "s",
             "Evaluating an iteration, without its commit",
             explicit_bucket_boundaries_advisory=[1e-5, 1e-4, 1e-3, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10],
+        )
+        self._lateness = meter.create_histogram(
+            "afl.timer.lateness",
+            "s",
+            "From when a timer was due to when it fired",
+            explicit_bucket_boundaries_advisory=[0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 60, 600, 3_600],
         )
 
     @classmethod
@@ -152,6 +166,20 @@ class OpenTelemetrySink(TelemetrySink):
             self._run_ended(event)
         elif event.event_type == "workflow.start":
             self._run_started(event)
+        elif event.event_type in _COUNTED:
+            self._counted(event.details)
+
+    def _counted(self, details: Mapping[str, object]) -> None:
+        for name, counter, attribute in (
+            ("happened", self._external, "afl.external.happened"),
+            ("dropped", self._dropped, "error.type"),
+            ("outcomes", self._firings, "afl.firing.outcome"),
+        ):
+            for kind, count in _counts(details, name).items():
+                counter.add(count, {attribute: kind})
+        for kind, late_ms in _counts(details, "lateMs").items():
+            for found in late_ms:
+                self._lateness.record(found / 1_000, {"afl.timer.kind": kind})
 
     def _run_started(self, event: TelemetryEvent) -> None:
         if "resumed" in event.details or event.workflow_id is None:
@@ -331,6 +359,11 @@ def _starter(traceparent: object) -> SpanContext | None:
 def _moment(details: Mapping[str, object], event: TelemetryEvent) -> int:
     """Return when an ended step was made, in milliseconds; the time of its end, where that is unknown."""
     return _number(details, "createdAt") or event.timestamp
+
+
+def _counts(details: Mapping[str, object], name: str) -> Mapping[str, Any]:
+    found = details.get(name)
+    return found if isinstance(found, Mapping) else {}
 
 
 def _number(details: Mapping[str, object], name: str) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -37,6 +37,9 @@ EVENT_TYPES: Final = (
     "state.transition",
     "dependency.resolved",
     "event.published",
+    "external.events",
+    "timers.fired",
+    "schedules.fired",
 )
 
 
@@ -259,6 +262,18 @@ class Telemetry:
     def log_event_published(self, event_id: str, step_id: str, event_type: str) -> None:
         """Log that an event was published."""
         self._log("event.published", {"eventId": event_id, "eventType": event_type}, workflow_of(step_id), step_id)
+
+    def log_external_events(self, happened: Mapping[str, int], dropped: Mapping[str, int]) -> None:
+        """Log what happened to external events in one commit, how many times; dropped ones by the reason."""
+        self._log("external.events", {"happened": dict(happened), "dropped": dict(dropped)}, None)
+
+    def log_timers_fired(self, late_ms: Mapping[str, Sequence[int]]) -> None:
+        """Log the timers that one commit has fired: how late each was, by kind."""
+        self._log("timers.fired", {"lateMs": {kind: list(found) for kind, found in late_ms.items()}}, None)
+
+    def log_schedules_fired(self, outcomes: Mapping[str, int]) -> None:
+        """Log what one commit has decided about firings of schedules: how many started a run, were skipped, missed."""
+        self._log("schedules.fired", {"outcomes": dict(outcomes)}, None)
 
     def _log_step(self, event_type: str, step: StepDefinition, state: str, **details: object) -> None:
         if self.enabled:

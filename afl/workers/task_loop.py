@@ -32,6 +32,7 @@ from afl.workers.liveness import Liveness
 from afl.workers.misspelt_handlers import MisspeltHandlers
 from afl.workers.server_record import ServerRecord
 from afl.workers.task_work import HandlerSource, Job, TaskWork
+from afl.workers.timer_turns import TimerTurns
 
 _log = logging.getLogger(__name__)
 
@@ -122,6 +123,7 @@ class TaskLoop:
         self._typos = MisspeltHandlers()
         self._asts: dict[str, tuple[Node, Node | None]] = {}
         self._here = CallsHere()
+        self._timers = TimerTurns(store, evaluator, self._clock, self._wake.set)
         self._work = TaskWork(
             store,
             evaluator,
@@ -189,6 +191,7 @@ class TaskLoop:
         """Do the waiting tasks, at most `max_concurrent`, one after the other; return how many. Starts no thread."""
         done = 0
         self._sweep(_at_once)
+        self._timers.turn(_at_once)
         try:
             while done < self._settings.max_concurrent:
                 # This lease is not renewed: it must be long enough for any handler.
@@ -228,7 +231,8 @@ class TaskLoop:
             with self._beside():
                 try:
                     self._server_record.running()
-                    _log.info("server %s works on %s", self._owner, _listed(self._source.registered_names()))
+                    names = ", ".join(self._source.registered_names())
+                    _log.info("server %s works on %s", self._owner, names or "nothing yet: it has no handlers")
                     self.liveness.beat()
                     keeper.start()
                     # No work beside the tasks may be running when the loop decides that nothing is left.
@@ -278,6 +282,7 @@ class TaskLoop:
         try:
             self._server_record.handles(self._source.registered_names())
             self._sweep(sweeps)
+            self._timers.turn(sweeps)
             while self.active_count() < self._settings.max_concurrent and not self._stopping.is_set():
                 task = self._claim(self._settings.lease_ms)
                 if task is None:
@@ -439,10 +444,6 @@ class TaskLoop:
                 self._owner,
                 exception_traceback(error),
             )
-
-
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(names) or "nothing yet: it has no handlers"
 
 
 def _at_once(work: Callable[[], object]) -> object:

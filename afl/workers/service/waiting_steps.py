@@ -19,7 +19,7 @@ from afl.core.text.exception_text import exception_traceback
 from afl.engine.errors import StoreUnavailable
 from afl.engine.model.entities import LockMetaData, TaskDefinition, TaskState
 from afl.engine.model.store import PAUSED, StepDocument, WorkflowRow
-from afl.engine.states import StepState
+from afl.engine.states import EventState, StepState
 from afl.evaluation.evaluator import Evaluator
 from afl.stores.public.persistence import EngineStore
 
@@ -120,8 +120,9 @@ class WaitingSteps:
         count = 0
         try:
             for step in self._store.load_steps(row.id, state=StepState.EVENT_TRANSMIT):
-                # A step without an event waits for its turn to send one: too many are unanswered already.
-                count += bool(step.event_state) and self._see_to(row, step)
+                # A step without an event waits for its turn to send one: too many are unanswered already. Others wait
+                # for the runtime, which needs no task.
+                count += EventState.is_asked(step.event_state) and self._see_to(row, step)
         except StoreUnavailable:
             raise
         except Exception as error:  # noqa: BLE001 - it is looked at again, and the next workflow is another matter

@@ -55,7 +55,7 @@ def test_an_unknown_mixin_is_a_warning_when_short_and_an_error_when_qualified() 
 
 def test_the_timeout_mixin_is_known_without_a_declaration() -> None:
     assert not of('facet F() andThen { p = Pull(url = "u", times = 1) with Timeout(minutes = 2, ms = 5) }')
-    assert of("facet F() with Timeout(minute = 2)") == ["ARG_UNKNOWN"]
+    assert of("event facet F() with Timeout(minute = 2)") == ["ARG_UNKNOWN"]
     assert of("facet Timeout(minute: Int) facet F() with Timeout(minute = 2)") == []
 
 
