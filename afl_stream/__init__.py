@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from afl_stream.audit.config import AuditConfig as AuditConfig
     from afl_stream.client.client import AttemptNeeded as AttemptNeeded
     from afl_stream.client.client import Client as Client
+    from afl_stream.client.external_events import EventOutcome as EventOutcome
+    from afl_stream.client.external_events import EventReceipt as EventReceipt
     from afl_stream.client.milestones import Milestones as Milestones
     from afl_stream.client.milestones import NotAnswered as NotAnswered
     from afl_stream.client.milestones import NotInTime as NotInTime
@@ -47,6 +49,7 @@ _HOMES = {
     "afl.core.handlers.calling": "Deferred",
     "afl_stream.audit.audit": "Audit",
     "afl_stream.client.client": "AttemptNeeded Client",
+    "afl_stream.client.external_events": "EventOutcome EventReceipt",
     "afl_stream.client.milestones": "Milestones NotAnswered NotInTime",
     "afl_stream.wire.command_answers": "RefusedByEvaluator",
     "afl_stream.settings.config": "StreamConfig load_config",
@@ -71,6 +74,8 @@ __all__ = [
     "Deferred",
     "EmbeddedTransport",
     "EvaluatorService",
+    "EventOutcome",
+    "EventReceipt",
     "HandlerContext",
     "KafkaTransport",
     "LocalDeployment",

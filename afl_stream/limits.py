@@ -6,9 +6,13 @@ from typing import Final
 
 # Those of both sides; some are defaults of settings.
 from afl.core.limits import EXACT_IN_DOUBLE, MAX_CLASS_CHARS, MAX_EXCEPTION_CHARS
+from afl.core.limits import KEPT_EXECUTIONS as KEPT_EXECUTIONS
 from afl.core.limits import LONG_MAX as LONG_MAX
 from afl.core.limits import LONG_MIN as LONG_MIN
+from afl.core.limits import MAX_CARRIED_EXECUTIONS as MAX_CARRIED_EXECUTIONS
 from afl.core.limits import MAX_PAYLOAD_BYTES as MAX_PAYLOAD_BYTES
+from afl.core.limits import MAX_PENDING_EVENT_BYTES as MAX_PENDING_EVENT_BYTES
+from afl.core.limits import MAX_PENDING_EVENTS as MAX_PENDING_EVENTS
 from afl.core.limits import MAX_STATE_BYTES as MAX_STATE_BYTES
 from afl.core.limits import MAX_STUCK_HANDLERS as MAX_STUCK_HANDLERS
 from afl.core.limits import MAX_TOPIC_NAME_CHARS as MAX_TOPIC_NAME_CHARS
@@ -39,8 +43,20 @@ MAX_PROGRAM_BYTES: Final = 64 * 1024 * 1024
 MAX_FAILURE_CHARS: Final = MAX_EXCEPTION_CHARS
 MAX_FAILURE_TYPE_CHARS: Final = MAX_CLASS_CHARS
 
-#: Limit of a name that is kept from a record: of a group, or of the person who asked for a run.
+#: Limit of a name that is kept from a record: of a group, of the person who asked for a run, or of an external event.
 MAX_NAME_CHARS: Final = 249
+
+#: Longest id of a schedule: the workflow ids of its runs have a time behind it, of 17 characters.
+MAX_SCHEDULE_ID_CHARS: Final = 100
+#: Shortest interval of a schedule: a run's id has the time of its firing in seconds.
+MIN_INTERVAL_MS: Final = 1_000
+#: How late the run of a firing may start: least, most, and where nothing is said.
+MIN_CATCH_UP_MS: Final = 10_000
+MAX_CATCH_UP_MS: Final = 31_536_000_000
+DEFAULT_CATCH_UP_MS: Final = 3_600_000
+#: How long a schedule waits for a run that it has asked for to appear. After that the run is taken never to have come
+#: to exist: its record was lost with its topic, for instance.
+UNSEEN_RUN_MS: Final = 600_000
 
 #: Waiting steps that the answer to a DescribeWorkflow names; it counts all.
 MAX_DESCRIBED_STEPS: Final = 20
@@ -65,6 +81,10 @@ MAX_PARKED_ANSWERS: Final = 100_000
 MAX_PARKED_PER_WORKFLOW: Final = 1_000
 MAX_PARKED_BYTES: Final = 1024 * 1024 * 1024
 MAX_PARKED_BYTES_PER_WORKFLOW: Final = 64 * 1024 * 1024
+
+#: Defaults of `evaluator.max_early_events` and `evaluator.max_early_bytes`.
+MAX_EARLY_EVENTS: Final = 10_000
+MAX_EARLY_BYTES: Final = 256 * 1024 * 1024
 
 #: Room that key, headers and the batch around a record take on top of its value.
 RECORD_OVERHEAD_BYTES: Final = 16_384

@@ -42,7 +42,8 @@ from afl_stream.transport import (
     Transport,
     UnknownTopic,
 )
-from afl_stream.wire.codec import Codec, single_object_codec
+from afl_stream.wire.codec import Codec, addressed, single_object_codec
+from afl_stream.wire.messages import ExternalEvent
 
 __all__ = ["Audit", "AuditConfig", "AuditCounts", "AuditFile", "AuditStream"]
 
@@ -363,6 +364,8 @@ class Audit:
         json_allowed = record.topic in (self._topology.control(), self._topology.commands(), self._topology.external())
         try:
             message = self._codec.decode(record.value, record.headers, json_allowed=json_allowed)
+            if isinstance(message, ExternalEvent):
+                message = addressed(message, record.key)
         except Unreadable as error:
             self._count(unreadable=1)
             return encode_line(unreadable_line(record, error.reason.value, error.detail))

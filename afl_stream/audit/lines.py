@@ -17,6 +17,7 @@ from afl_stream.transport import Record, TopicPartition
 from afl_stream.wire.messages import (
     CancelWorkflow,
     Command,
+    ContinueAsNew,
     DescribeWorkflow,
     Event,
     ExternalEvent,
@@ -30,6 +31,14 @@ from afl_stream.wire.messages import (
     StepFailed,
     StepUpdate,
     workflow_of,
+)
+from afl_stream.wire.schedule_commands import (
+    DeleteSchedule,
+    PauseSchedule,
+    PutSchedule,
+    ResumeSchedule,
+    ScheduleCommand,
+    TriggerSchedule,
 )
 
 #: Bytes at a file's end that are read for the written offsets. A batch's lines take a small part of them.
@@ -129,7 +138,15 @@ def _content(message: Message) -> dict[str, object]:
                 "command_id": message.command_id,
                 "status": message.status,
             }
-        case StartWorkflow() | CancelWorkflow() | DescribeWorkflow() | RetryStep() | RerunStep() | ResetWorkflow():
+        case (
+            StartWorkflow()
+            | CancelWorkflow()
+            | DescribeWorkflow()
+            | RetryStep()
+            | RerunStep()
+            | ResetWorkflow()
+            | ContinueAsNew()
+        ):
             return {
                 "kind": "command",
                 "command": type(message).__name__,
@@ -137,12 +154,21 @@ def _content(message: Message) -> dict[str, object]:
                 **_command(message),
                 "command_id": message.command_id,
             }
+        case PutSchedule() | DeleteSchedule() | PauseSchedule() | ResumeSchedule() | TriggerSchedule():
+            return {
+                "kind": "command",
+                "command": type(message).__name__,
+                "workflow": None,
+                "schedule": message.schedule_id,
+                **_plan(message),
+                "command_id": message.command_id,
+            }
         case ExternalEvent():
             return {
                 "kind": "external",
                 "workflow": message.workflow_id,
                 "name": message.name,
-                "value": message.value,
+                "data": message.value,
                 "event_id": message.id,
             }
         case _:
@@ -159,8 +185,31 @@ def _command(message: Command) -> dict[str, object]:
             return {"step": message.step_id, "reason": message.reason}
         case ResetWorkflow():
             return {"step": None, "reason": message.reason}
+        case ContinueAsNew():
+            return {"program": message.program, "inputs": message.inputs, "reason": message.reason}
         case DescribeWorkflow():
             return {}
+
+
+def _plan(command: ScheduleCommand) -> dict[str, object]:
+    """Return what a schedule is to do, without what the command leaves open."""
+    if not isinstance(command, PutSchedule):
+        return {}
+    plan = {
+        "name": command.workflow,
+        "program": command.program,
+        "inputs": command.inputs,
+        "cron": command.cron,
+        "time_zone": command.time_zone,
+        "interval_ms": command.interval_ms,
+        "start_at": command.start_at,
+        "end_at": command.end_at,
+        "overlap": command.overlap,
+        "catch_up_ms": command.catch_up_ms,
+        "paused": command.paused,
+        "requested_by": command.requested_by,
+    }
+    return {entry: value for entry, value in plan.items() if value is not None}
 
 
 def _answer(message: StepContinue | StepFailed | StepUpdate) -> dict[str, object]:

@@ -7,19 +7,39 @@ from afl.core.lazy_names import lazy_names
 if TYPE_CHECKING:
     from afl_stream.client.client import AttemptNeeded as AttemptNeeded
     from afl_stream.client.client import Client as Client
+    from afl_stream.client.external_events import EventOutcome as EventOutcome
+    from afl_stream.client.external_events import EventReceipt as EventReceipt
     from afl_stream.client.milestones import Milestones as Milestones
     from afl_stream.client.milestones import NotAnswered as NotAnswered
     from afl_stream.client.milestones import NotInTime as NotInTime
+    from afl_stream.schedules.spec import Overlap as Overlap
+    from afl_stream.schedules.spec import ScheduleRefused as ScheduleRefused
+    from afl_stream.schedules.spec import ScheduleSpec as ScheduleSpec
     from afl_stream.wire.command_answers import REJECTED as REJECTED
     from afl_stream.wire.command_answers import RefusedByEvaluator as RefusedByEvaluator
 
 _HOMES = {
     "afl_stream.client.client": "AttemptNeeded Client",
+    "afl_stream.client.external_events": "EventOutcome EventReceipt",
     "afl_stream.wire.command_answers": "REJECTED RefusedByEvaluator",
+    "afl_stream.schedules.spec": "Overlap ScheduleRefused ScheduleSpec",
     "afl_stream.client.milestones": "Milestones NotAnswered NotInTime",
 }
 
-__all__ = ["AttemptNeeded", "Client", "Milestones", "NotAnswered", "NotInTime", "REJECTED", "RefusedByEvaluator"]
+__all__ = [
+    "AttemptNeeded",
+    "Client",
+    "EventOutcome",
+    "EventReceipt",
+    "Milestones",
+    "NotAnswered",
+    "NotInTime",
+    "Overlap",
+    "REJECTED",
+    "RefusedByEvaluator",
+    "ScheduleRefused",
+    "ScheduleSpec",
+]
 
 if not TYPE_CHECKING:
     # Out of sight of type checkers: they would take any name for one of this package.
@@ -28,5 +48,6 @@ if not TYPE_CHECKING:
 #: Modules that other packages import; the others are private to this one.
 PUBLIC_MODULES = (
     "client",
+    "external_events",
     "milestones",
 )

@@ -5,40 +5,35 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
-from types import TracebackType
 
 from afl.compiled.program import CompiledProgram
 from afl.core.clock import epoch_ms
 from afl.core.ids import time_ordered_id
+from afl_stream.client.connection import SOURCE as SOURCE
+from afl_stream.client.connection import drawn_id as drawn_id
+from afl_stream.client.external_events import EventReceipt, event_to_raise, receipt_of, when_unanswered
 from afl_stream.client.milestones import Milestones as Milestones
 from afl_stream.client.milestones import NotAnswered as NotAnswered
 from afl_stream.client.milestones import NotInTime as NotInTime
+from afl_stream.client.schedules import ScheduleConnection
 from afl_stream.errors import StreamError, TopicMissing
-from afl_stream.programs.definitions import Definitions, deploy
-from afl_stream.programs.deployment_codec import open_codec
-from afl_stream.settings.answer_tokens import answer_tokens
-from afl_stream.settings.config import StreamConfig
-from afl_stream.topics.declared import PlanAction, TopicPlan, Topology, few_copies
+from afl_stream.programs.definitions import deploy
+from afl_stream.topics.declared import PlanAction, TopicPlan, few_copies
 from afl_stream.transport import (
     AuthenticationFailed,
     BrokerUnavailable,
-    Headers,
     TopicExists,
-    Transport,
     TransportError,
-    produce_acknowledged,
 )
-from afl_stream.wire.codec import Codec
 from afl_stream.wire.command_answers import REJECTED as REJECTED
 from afl_stream.wire.command_answers import RefusedByEvaluator as RefusedByEvaluator
-from afl_stream.wire.headers import COMMAND_HEADER, headers_for
+from afl_stream.wire.headers import COMMAND_HEADER
 from afl_stream.wire.messages import (
     CancelWorkflow,
-    Command,
+    ContinueAsNew,
     DescribeWorkflow,
     FailureReason,
     Lifecycle,
-    Message,
     RerunStep,
     ResetWorkflow,
     RetryStep,
@@ -54,8 +49,6 @@ from afl_stream.wire.shapes import check_ids
 
 _log = logging.getLogger(__name__)
 
-SOURCE = "/afl-stream/client"
-
 
 class AttemptNeeded(StreamError):
     """Answers must carry a token in this deployment, and the token depends on the attempt that is answered."""
@@ -67,29 +60,8 @@ class AttemptNeeded(StreamError):
         self.step_id = step_id
 
 
-class Client:
+class Client(ScheduleConnection):
     """A deployment seen from outside. Needs only the transport: no store, no engine. Belongs to one thread."""
-
-    def __init__(self, config: StreamConfig, transport: Transport, *, timeout_s: float = 10.0) -> None:
-        self._transport = transport
-        self._timeout_s = timeout_s
-        self.topology = Topology(config)
-        self._codec: Codec = open_codec(config, transport, self.topology)
-        self._producer = transport.producer()
-        self._tokens = answer_tokens(config.answers)
-        self.definitions = Definitions(transport, self._codec, self.topology.definitions())
-
-    def __enter__(self) -> Client:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        self._producer.close()
-        self.definitions.close()
 
     # --- topics and programs ------------------------------------------------------------------------------------
 
@@ -291,19 +263,6 @@ class Client:
         assert answer is not None
         return answer
 
-    def _give(self, command: Command, answer_timeout_s: float | None) -> Lifecycle | None:
-        """Send a command, and return the answer to it if one is waited for."""
-        topic, workflow_id = self.topology.commands(), command.workflow_id
-        if answer_timeout_s is None:
-            self._send(topic, workflow_id, command)
-            return None
-        # Opened first: the answer may come before the command's own acknowledgement.
-        with closing(self.milestones(workflow_id)) as milestones:
-            self._send(topic, workflow_id, command)
-            assert command.command_id is not None
-            about = f"{type(command).__name__} of {workflow_id}"
-            return milestones.answer_to(command.command_id, answer_timeout_s, about=about)
-
     def require_topics(self) -> None:
         """Raise TopicMissing when a topic for answers or commands does not exist."""
         existing = self._transport.admin().topic_names()
@@ -364,30 +323,63 @@ class Client:
             raise AttemptNeeded(step_id)
         return self._tokens.token_for(event_id_of(step_id, attempt), attempt)
 
-    def _send(self, topic: str, key: str, message: Message, headers: Headers = ()) -> None:
-        produce_acknowledged(
-            self._producer,
-            topic,
-            self._codec.encode(message, topic),
-            key=key.encode(),
-            headers=(*headers_for(message, source=SOURCE), *headers),
-            timeout_s=self._timeout_s,
-        )
+    # --- external events, and executions ------------------------------------------------------------------------
 
-    # --- waiting ------------------------------------------------------------------------------------------------
+    def raise_event(
+        self,
+        workflow_id: str,
+        name: str,
+        data: object = None,
+        *,
+        id: str | None = None,
+        wait: bool = False,
+        timeout_s: float = 10.0,
+    ) -> EventReceipt:
+        """Raise an external event, which a step of the workflow may wait for by its name, now or later.
 
-    def milestones(self, workflow_id: str | None = None, *, from_beginning: bool = False) -> Milestones:
-        """Follow the lifecycle topic from its current end: open it before the command whose answer it waits for.
+        The workflow need not exist yet. The same `id` counts once; without one a new id is drawn, so that each call is
+        an event of its own. With `wait` it waits until an evaluator has read the event, and the receipt has its
+        `outcome`.
 
-        With a workflow's id only its milestones are read; `from_beginning`: also those that the topic still holds.
+        Raises IdRefused, ValueRefused for data that is no AFL value, EventTooLarge, TopicMissing, and BrokerUnavailable
+        when the event was not acknowledged; when it waits, NotAnswered after `timeout_s`: the event stays on its topic.
         """
-        topic = self.topology.lifecycle()
-        return Milestones(self._transport, self._codec, topic, workflow_id, from_beginning=from_beginning)
+        event = event_to_raise(workflow_id, name, data, drawn_id() if id is None else id, epoch_ms())
+        topic = self.topology.external()
+        if not wait:
+            self._send(topic, workflow_id, event)
+            return receipt_of(event, None)
+        command_id = drawn_id()
+        with closing(self.milestones(workflow_id)) as milestones:
+            self._send(topic, workflow_id, event, ((COMMAND_HEADER, command_id.encode()),))
+            about = f"event {name} of {workflow_id}"
+            try:
+                return receipt_of(event, milestones.answer_to(command_id, timeout_s, about=about))
+            except NotAnswered:
+                raise NotAnswered(about, timeout_s, when_unanswered(event)) from None
 
+    def continue_as_new(
+        self,
+        workflow_id: str,
+        inputs: Mapping[str, object] | None = None,
+        *,
+        program: str | None = None,
+        reason: str = "",
+        command_id: str | None = None,
+        answer_timeout_s: float | None = None,
+    ) -> str:
+        """Ask for a workflow to end its execution, and to continue as the next one with these inputs.
 
-def drawn_id() -> str:
-    """Draw an id for a command."""
-    return time_ordered_id(epoch_ms())
+        Without `program` (a fingerprint) it keeps its own. Returns the command's id, which is generated unless it is
+        given: the same id again does nothing. Raises as `cancel`.
+        """
+        check_workflow_id(workflow_id)
+        command_id = command_id or drawn_id()
+        command = ContinueAsNew(
+            workflow_id=workflow_id, inputs=dict(inputs or {}), program=program, reason=reason, command_id=command_id
+        )
+        self._give(command, answer_timeout_s)
+        return command_id
 
 
 def _event_facets(programs: Iterable[CompiledProgram]) -> list[str]:

@@ -26,16 +26,19 @@ _READ_S: Final = 0.5
 class NotInTime(StreamError):
     """An awaited record has not come in time."""
 
-    def __init__(self, what: str, timeout_s: float) -> None:
-        super().__init__(f"{what} has not come in {timeout_s:g} s; it may still come, because nothing was cancelled")
+    def __init__(
+        self, what: str, timeout_s: float, then: str = "it may still come, because nothing was cancelled"
+    ) -> None:
+        """`then` is what is so all the same, or what to do."""
+        super().__init__(f"{what} has not come in {timeout_s:g} s; {then}")
         self.what, self.timeout_s = what, timeout_s
 
 
 class NotAnswered(NotInTime):
     """A command is on its topic, and no evaluator has answered it yet."""
 
-    def __init__(self, about: str, timeout_s: float) -> None:
-        super().__init__(f"an evaluator's answer to {about}", timeout_s)
+    def __init__(self, about: str, timeout_s: float, *then: str) -> None:
+        super().__init__(f"an evaluator's answer to {about}", timeout_s, *then)
 
 
 class Milestones:

@@ -9,5 +9,6 @@ PUBLIC_MODULES = (
     "headers",
     "messages",
     "run_milestones",
+    "schedule_commands",
     "shapes",
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 
@@ -13,7 +13,7 @@ from afl.core.clock import MonotonicClock, monotonic_s
 from afl.core.declared_returns import DeclaredReturns
 from afl.core.text.exception_text import exception_line
 from afl.core.versions import RUNTIME_VERSION, STEP_SCHEMA_VERSION, WORKFLOW_VERSION
-from afl_stream.errors import EventTooLarge, NewerFormat, Reason, SchemaGone, SchemaUnknown, Unreadable
+from afl_stream.errors import EventTooLarge, IdRefused, NewerFormat, Reason, SchemaGone, SchemaUnknown, Unreadable
 from afl_stream.limits import (
     MAX_CACHED_SCHEMAS,
     MAX_EVENT_BYTES,
@@ -24,7 +24,7 @@ from afl_stream.wire.avro.afl_types import TypeScope
 from afl_stream.wire.avro.schema import WriterSchema, parse_schema_text
 from afl_stream.wire.control_json import decode_json, looks_like_json
 from afl_stream.wire.framing import Framing, SingleObjectFraming
-from afl_stream.wire.messages import Event, Message
+from afl_stream.wire.messages import Event, ExternalEvent, Message, check_workflow_id
 from afl_stream.wire.payload_schema import event_schema_text, returns_of
 from afl_stream.wire.reader import BodyReader, compile_body_reader
 from afl_stream.wire.schema_source import SchemaLog, SchemaSource, SchemasTopicSource
@@ -304,6 +304,21 @@ def decode_key(key: bytes | None) -> str:
         return key.decode()
     except UnicodeDecodeError as error:
         raise Unreadable(Reason.BAD_KEY, f"the key is not UTF-8: {error}") from error
+
+
+def addressed(event: ExternalEvent, key: bytes | None) -> ExternalEvent:
+    """Return an external event with its workflow id, which is the record's key if the event itself does not say it.
+
+    Raises Unreadable (MISSING_FIELD, BAD_KEY, BAD_ID).
+    """
+    if event.workflow_id:
+        return event
+    if not key:
+        raise Unreadable(Reason.MISSING_FIELD, "ExternalEvent without workflow_id, and its record has no key")
+    try:
+        return replace(event, workflow_id=check_workflow_id(decode_key(key)))
+    except IdRefused as error:
+        raise Unreadable(Reason.BAD_ID, f"ExternalEvent without workflow_id, and its record's key: {error}") from error
 
 
 def _used(params: Sequence[Mapping[str, Any]], scope: TypeScope) -> list[object]:

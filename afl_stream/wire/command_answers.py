@@ -22,6 +22,17 @@ KEPT: Final = "answer.parked"
 #: The steps that a workflow waits for.
 DESCRIBED: Final = "workflow.described"
 
+#: An external event: a step that waited for it has taken it.
+EVENT_TAKEN: Final = "event.taken"
+#: No step waits for it yet: it is kept until one does. `status` is the workflow's; None: there is no such workflow yet.
+EVENT_QUEUED: Final = "event.queued"
+#: Its id is that of an event that the workflow has: nothing was changed.
+EVENT_REPEATED: Final = "event.repeated"
+#: Its workflow has ended (`status` says how): it is in the history, and no step will ever take it.
+EVENT_LATE: Final = "event.late"
+#: It was not taken: `error` says why. Its record is a dead letter.
+EVENT_REFUSED: Final = "event.refused"
+
 
 class RefusedByEvaluator(StreamError):
     """An evaluator has read a command and refused it. `reason` has its error's class and text."""

@@ -31,6 +31,12 @@ _JSON_TYPES: Final = (
     "RerunStep",
     "ResetWorkflow",
     "DescribeWorkflow",
+    "ContinueAsNew",
+    "PutSchedule",
+    "DeleteSchedule",
+    "PauseSchedule",
+    "ResumeSchedule",
+    "TriggerSchedule",
     "ExternalEvent",
 )
 

@@ -10,8 +10,8 @@ from typing import Final
 from afl_stream.transport import Headers
 from afl_stream.wire.codec import CONTENT_TYPE_HEADER
 from afl_stream.wire.messages import (
-    CancelWorkflow,
-    DescribeWorkflow,
+    CONTINUED,
+    Command,
     Event,
     ExternalEvent,
     Lifecycle,
@@ -19,9 +19,8 @@ from afl_stream.wire.messages import (
     ProgramDefinition,
     ProgramPointer,
     RerunStep,
-    ResetWorkflow,
     RetryStep,
-    StartWorkflow,
+    ScheduleCommand,
     StoreClaim,
 )
 from afl_stream.wire.versions import HEADERS, SUPPORTED
@@ -54,7 +53,11 @@ def headers_for(
     time_ms = own_ms if own_ms is not None else at_ms
     if time_ms is not None:
         headers.append(("ce_time", rfc3339(time_ms).encode()))
-    subject = getattr(message, "step_id", None) or getattr(message, "workflow_id", None)
+    subject = (
+        getattr(message, "step_id", None)
+        or getattr(message, "workflow_id", None)
+        or getattr(message, "schedule_id", None)
+    )
     if subject is not None:
         headers.append(("ce_subject", subject.encode()))
     attempt = getattr(message, "attempt", None)
@@ -138,6 +141,9 @@ def cloud_event_id(message: Message) -> str:
         return message.id or f"{message.workflow_id}:{message.name}:{message.created_at or 0}"
     if isinstance(message, Lifecycle):
         suffix = "" if message.command_id is None else f":{message.command_id}"
+        if message.kind == CONTINUED and message.outputs is not None:
+            # A workflow may continue more than once in a millisecond.
+            suffix += f"/{message.outputs.get('execution')}"
         return f"{message.step_id or message.workflow_id}:{message.kind}:{message.at}{suffix}"
     if isinstance(message, ProgramDefinition):
         return message.fingerprint
@@ -145,14 +151,20 @@ def cloud_event_id(message: Message) -> str:
         return f"{message.workflow}:{message.fingerprint}"
     if isinstance(message, StoreClaim):
         return f"{message.store}:{message.mark}"
-    if isinstance(message, RetryStep | RerunStep | ResetWorkflow | StartWorkflow | CancelWorkflow | DescribeWorkflow):
+    if isinstance(message, Command):
         about = message.step_id if isinstance(message, RetryStep | RerunStep) else None
-        suffix = "" if message.command_id is None else f":{message.command_id}"
-        return f"{about or message.workflow_id}:{type(message).__name__}{suffix}"
+        return _command_id(about or message.workflow_id, message)
+    if isinstance(message, ScheduleCommand):
+        return _command_id(message.schedule_id, message)
     answered = message.event_id or (
         message.step_id if message.attempt is None else f"{message.step_id}#{message.attempt}"
     )
     return f"{answered}:{type(message).__name__}"
+
+
+def _command_id(about: str, command: Command | ScheduleCommand) -> str:
+    suffix = "" if command.command_id is None else f":{command.command_id}"
+    return f"{about}:{type(command).__name__}{suffix}"
 
 
 def _type_of(message: Message) -> str:

@@ -13,9 +13,11 @@ from afl.core.ids import event_id_of as event_id_of
 from afl.core.versions import RUNTIME_VERSION, STEP_SCHEMA_VERSION, WORKFLOW_VERSION
 from afl_stream.errors import IdRefused, Reason, Unreadable
 from afl_stream.limits import (
+    MAX_NAME_CHARS,
     MAX_PROGRAM_BYTES,
     MAX_STEP_DIGEST_CHARS,
 )
+from afl_stream.wire.schedule_commands import ScheduleCommand as ScheduleCommand
 
 #: The name of a step id in an error.
 STEP_ID: Final = "step id"
@@ -30,11 +32,23 @@ NAME_KEY_PREFIX: Final = "name:"
 STORE_KEY: Final = "store"
 
 
+def is_workflow_id(workflow_id: str) -> bool:
+    """Return whether a text can be the id of a workflow."""
+    return isinstance(workflow_id, str) and _WORKFLOW_ID.match(workflow_id) is not None
+
+
 def check_workflow_id(workflow_id: str) -> str:
     """Return the workflow id unchanged; raise IdRefused when it is malformed."""
-    if not isinstance(workflow_id, str) or not _WORKFLOW_ID.match(workflow_id):
+    if not is_workflow_id(workflow_id):
         raise IdRefused("workflow id", workflow_id, "1 to 128 characters out of A-Z a-z 0-9 . _ ~ -")
     return workflow_id
+
+
+def check_event_name(name: str) -> str:
+    """Return the name of an external event unchanged; raise IdRefused when it is empty or too long."""
+    if not isinstance(name, str) or not 0 < len(name) <= MAX_NAME_CHARS:
+        raise IdRefused("name of an external event", name, f"1 to {MAX_NAME_CHARS} characters")
+    return name
 
 
 def workflow_of(step_id: str) -> str:
@@ -210,14 +224,38 @@ class ResetWorkflow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExternalEvent:
-    """An event from outside that a workflow may wait for, by name."""
+class ContinueAsNew:
+    """An operator's command: end this execution of a workflow, and continue as the next one with other inputs.
+
+    `program` is the fingerprint of the next execution's program, or None for its present one. `command_id` as in
+    RetryStep.
+    """
 
     workflow_id: str
+    inputs: Mapping[str, object] = field(default_factory=dict)
+    program: str | None = None
+    reason: str | None = None
+    command_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExternalEvent:
+    """An event from outside that a workflow may wait for, by name. `value` is the data that came with it.
+
+    The same `id` again does nothing; an event without one is told from others by its place in the log.
+    """
+
+    #: "": the record's key says it (`addressed` in codec.py).
+    workflow_id: str = ""
     name: str
     value: object = None
     id: str | None = None
     created_at: int | None = None
+
+
+#: The kind of the milestone of a workflow that has continued as new: `outputs` has the number of the `execution` that
+#: began.
+CONTINUED: Final = "workflow.continued"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -304,9 +342,10 @@ class StoreClaim:
 Answer: TypeAlias = StepContinue | StepFailed | StepUpdate
 #: The part of a workflow that runs again, or all of it.
 RunAgain: TypeAlias = RetryStep | RerunStep | ResetWorkflow
-Command: TypeAlias = StartWorkflow | CancelWorkflow | RunAgain | DescribeWorkflow
+#: A command about one workflow.
+Command: TypeAlias = StartWorkflow | CancelWorkflow | RunAgain | DescribeWorkflow | ContinueAsNew
 Definition: TypeAlias = ProgramDefinition | ProgramPointer | StoreClaim
-Message: TypeAlias = Event | Answer | Command | ExternalEvent | Lifecycle | Definition
+Message: TypeAlias = Event | Answer | Command | ScheduleCommand | ExternalEvent | Lifecycle | Definition
 
 
 def name_key(workflow: str) -> str:

@@ -82,24 +82,26 @@ def _message_reader(shape: MessageShape, schema: WriterSchema, compiler: ReaderC
         root = {**root, "fields": [entry for entry in root["fields"] if not tells_return(entry)]}
     written = {entry["name"]: index for index, entry in enumerate(root["fields"])}
     types = [entry["type"] for entry in root["fields"]]
+    #: The place of each field in the writer's record; None: it is left out.
+    places = [next((written[name] for name in field.names if name in written), None) for field in shape.fields]
     trusted = all(
-        _conforms(field, types[written[field.name]], schema.named) if field.name in written else not field.required
-        for field in shape.fields
+        not field.required if place is None else _conforms(field, types[place], schema.named)
+        for field, place in zip(shape.fields, places, strict=True)
     )
     if not trusted:
         return compiler.compile(schema.root)
     bound: dict[str, Any] = {"new": partial(object.__new__, shape.message_class), "failure": _failure}
     lines = ["message = new()"]
-    for number, field in enumerate(shape.fields):
+    for number, (field, place) in enumerate(zip(shape.fields, places, strict=True)):
         # The slot is set directly: the constructor of a frozen class costs as much as reading all of its fields.
         bound[f"set{number}"] = getattr(shape.message_class, field.name).__set__
-        if field.name not in written:
+        if place is None:
             bound[f"default{number}"] = field.default
             lines.append(f"set{number}(message, default{number}())")
         elif field.kind == "failure":
-            lines.append(f"set{number}(message, failure(v{written[field.name]}))")
+            lines.append(f"set{number}(message, failure(v{place}))")
         else:
-            lines.append(f"set{number}(message, v{written[field.name]})")
+            lines.append(f"set{number}(message, v{place})")
     return compile_function(compiler.fields(root), [*lines, "return message, pos"], bound)
 
 
@@ -132,6 +134,7 @@ def _conforms(field: FieldShape, avro_type: Any, named: dict[str, Any]) -> bool:
         if not {
             "string": kind in ("string", "enum"),
             "long": kind in ("int", "long"),
+            "boolean": kind == "boolean",
             "bytes": kind == "bytes",
             "entries": kind in ("map", "record") and not _is_value(definition) and _is_afl(branch, named, set()),
             "any": _is_afl(branch, named, set()),

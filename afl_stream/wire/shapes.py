@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
-from afl.core.values import Flaw, Refused, check_entries, check_integer, check_json, check_string, describe_value
+from afl.core.values import (
+    Flaw,
+    Refused,
+    check_boolean,
+    check_entries,
+    check_integer,
+    check_json,
+    check_string,
+    describe_value,
+)
 from afl_stream.errors import IdRefused, Reason, Unreadable
 from afl_stream.resources import schema_text
 from afl_stream.wire.avro.schema import WriterSchema, branches_of, kind_of, parse_schema_text
 from afl_stream.wire.messages import (
     CancelWorkflow,
+    ContinueAsNew,
     DescribeWorkflow,
     Event,
     ExternalEvent,
@@ -30,8 +41,17 @@ from afl_stream.wire.messages import (
     StepFailed,
     StepUpdate,
     StoreClaim,
+    check_event_name,
     check_workflow_id,
     workflow_of,
+)
+from afl_stream.wire.schedule_commands import (
+    DeleteSchedule,
+    PauseSchedule,
+    PutSchedule,
+    ResumeSchedule,
+    TriggerSchedule,
+    check_schedule_id,
 )
 from afl_stream.wire.versions import check_versions
 
@@ -47,6 +67,12 @@ RECORD_TYPES: Final[Mapping[str, tuple[type[Message], str]]] = {
     "RerunStep": (RerunStep, "rerun_step"),
     "ResetWorkflow": (ResetWorkflow, "reset_workflow"),
     "DescribeWorkflow": (DescribeWorkflow, "describe_workflow"),
+    "ContinueAsNew": (ContinueAsNew, "continue_as_new"),
+    "PutSchedule": (PutSchedule, "put_schedule"),
+    "DeleteSchedule": (DeleteSchedule, "delete_schedule"),
+    "PauseSchedule": (PauseSchedule, "pause_schedule"),
+    "ResumeSchedule": (ResumeSchedule, "resume_schedule"),
+    "TriggerSchedule": (TriggerSchedule, "trigger_schedule"),
     "ExternalEvent": (ExternalEvent, "external_event"),
     "Lifecycle": (Lifecycle, "lifecycle"),
     "ProgramDefinition": (ProgramDefinition, "program_definition"),
@@ -65,15 +91,17 @@ _REASONS: Final[Mapping[Flaw, Reason]] = {
 # Tuples made once: `A | B` in an isinstance makes a new object for each record.
 _ANSWERS: Final = (StepContinue, StepFailed, StepUpdate)
 _OF_STEPS: Final = (RetryStep, RerunStep)
-_OF_WORKFLOWS: Final = (StartWorkflow, CancelWorkflow, ResetWorkflow, DescribeWorkflow, ExternalEvent)
+_OF_WORKFLOWS: Final = (StartWorkflow, CancelWorkflow, ResetWorkflow, DescribeWorkflow, ContinueAsNew)
+_OF_SCHEDULES: Final = (PutSchedule, DeleteSchedule, PauseSchedule, ResumeSchedule, TriggerSchedule)
 _TELL_VERSIONS: Final = (Event, ProgramDefinition)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FieldShape:
-    """One field. `kind` is string, long, bytes, entries, failure or any.
+    """One field. `kind` is string, long, boolean, bytes, entries, failure or any.
 
-    `default` makes the value of a field that is left out and not required.
+    `default` makes the value of a field that is left out and not required. `names` are those that a writer may give the
+    field: the first one that is there counts.
     """
 
     name: str
@@ -81,6 +109,7 @@ class FieldShape:
     nullable: bool
     required: bool
     default: Callable[[], object]
+    names: tuple[str, ...]
 
     @property
     def depth(self) -> int:
@@ -104,11 +133,17 @@ def shape_of(name: str) -> MessageShape:
     message_class, file = RECORD_TYPES[name]
     schema = parse_schema_text(schema_text(file))
     members = {f.name: f for f in dataclasses.fields(message_class)}
-    fields = tuple(_field_shape(members[entry["name"]], entry["type"], schema.named) for entry in schema.root["fields"])
+    aliases = {entry["name"]: entry.get("aliases", ()) for entry in json.loads(schema.text)["fields"]}
+    fields = tuple(
+        _field_shape(members[entry["name"]], entry["type"], schema.named, (*aliases[entry["name"]], entry["name"]))
+        for entry in schema.root["fields"]
+    )
     return MessageShape(name=name, message_class=message_class, schema=schema, fields=fields)
 
 
-def _field_shape(member: dataclasses.Field[Any], avro_type: Any, named: Mapping[str, Any]) -> FieldShape:
+def _field_shape(
+    member: dataclasses.Field[Any], avro_type: Any, named: Mapping[str, Any], names: tuple[str, ...]
+) -> FieldShape:
     branches = [branch for branch in branches_of(avro_type) if branch != "null"]
     kind = kind_of(branches[0])
     record = str(branches[0]["name"] if kind == "record" else kind)
@@ -122,7 +157,7 @@ def _field_shape(member: dataclasses.Field[Any], avro_type: Any, named: Mapping[
     if member.default_factory is not dataclasses.MISSING:
         default = member.default_factory
     required = member.default is dataclasses.MISSING and member.default_factory is dataclasses.MISSING
-    return FieldShape(name=member.name, kind=kind, nullable=nullable, required=required, default=default)
+    return FieldShape(name=member.name, kind=kind, nullable=nullable, required=required, default=default, names=names)
 
 
 def build_message(shape: MessageShape, entries: Mapping[str, object]) -> Message:
@@ -133,10 +168,13 @@ def build_message(shape: MessageShape, entries: Mapping[str, object]) -> Message
     values: dict[str, Any] = {}
     missing = ""
     for field in shape.fields:
-        if field.name in entries:
-            values[field.name] = _checked(shape.name, field, entries[field.name])
-        elif field.required:
-            missing = missing or field.name
+        for name in field.names:
+            if name in entries:
+                values[field.name] = _checked(shape.name, field, name, entries[name])
+                break
+        else:
+            if field.required:
+                missing = missing or field.name
     if missing:
         # Last: an unreadable value says more about the writer.
         raise Unreadable(Reason.MISSING_FIELD, f"{shape.name} without {missing}")
@@ -159,18 +197,24 @@ def check_ids(message: Message) -> Message:
             of = message.workflow_id if message.step_id is None else workflow_of(message.step_id)
             if of != message.workflow_id:
                 raise IdRefused("workflow id of this step", message.workflow_id, f"it is {of}")
+        elif isinstance(message, ExternalEvent):
+            check_event_name(message.name)
+            if message.workflow_id:
+                check_workflow_id(message.workflow_id)
+        elif isinstance(message, _OF_SCHEDULES):
+            check_schedule_id(message.schedule_id)
     except IdRefused as error:
         raise Unreadable(Reason.BAD_ID, str(error)) from error
     return message
 
 
-def _checked(record: str, field: FieldShape, value: object) -> object:
+def _checked(record: str, field: FieldShape, name: str, value: object) -> object:
     if value is None and field.nullable:
         return None
     try:
         return _CHECKS[field.kind](value, field.depth)
     except Refused as refused:
-        error = refused.at(f"{record}.{field.name}")
+        error = refused.at(f"{record}.{name}")
         raise Unreadable(_REASONS[refused.flaw], str(error)) from error
 
 
@@ -197,6 +241,7 @@ def _check_failure(value: Any, _depth: int) -> FailureReason:
 _CHECKS: Final[Mapping[str, Callable[[Any, int], object]]] = {
     "string": check_string,
     "long": check_integer,
+    "boolean": check_boolean,
     "bytes": _check_bytes,
     "entries": check_entries,
     "failure": _check_failure,

@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
-from afl.core.values import Refused, check_integer, check_string, describe_value, refuse_depth, refused_in
+from afl.core.values import (
+    Refused,
+    check_boolean,
+    check_integer,
+    check_string,
+    describe_value,
+    refuse_depth,
+    refused_in,
+)
 from afl_stream.wire.avro.afl_types import Fitting, TypeCompiler, TypeScope, write_fields
 from afl_stream.wire.avro.afl_values import Write, value_refused, write_entries, write_json
 from afl_stream.wire.avro.primitives import write_bytes, write_long, write_string
@@ -117,6 +125,10 @@ def _write_long(out: bytearray, value: Any, _depth: int) -> None:
     write_long(out, check_integer(value))
 
 
+def _write_boolean(out: bytearray, value: Any, _depth: int) -> None:
+    out.append(1 if check_boolean(value) else 0)
+
+
 def _write_bytes(out: bytearray, value: Any, _depth: int) -> None:
     if not isinstance(value, bytes):
         raise Refused("byte string", describe_value(value))
@@ -152,6 +164,7 @@ _write_untyped: Final = _payload_writer({})
 _WRITERS: Final[Mapping[str, Write]] = {
     "string": write_string,
     "long": _write_long,
+    "boolean": _write_boolean,
     "bytes": _write_bytes,
     "entries": write_entries,
     "failure": _write_failure,
