@@ -18,13 +18,13 @@ from afl_stream.transport import (
     UnknownTopic,
 )
 from afl_stream.wire.codec import Codec
-from afl_stream.wire.messages import Event
+from afl_stream.wire.messages import CONTINUED, Event
 from afl_stream.wire.run_milestones import RunTimes, milestone_of
 
 log = logging.getLogger(__name__)
 
 #: Milestones after which earlier events need no answer.
-_ENDINGS: Final = frozenset({"workflow.cancelled", "workflow.reset"})
+_ENDINGS: Final = frozenset({"workflow.cancelled", "workflow.reset", CONTINUED})
 #: Age from which on an event is looked up before its handler gets it. A younger one is rarely cancelled, and an agent
 #: that keeps up with its facets never reads the topic.
 _WAITED_MS: Final = 1_000
@@ -66,7 +66,7 @@ class Cancellations:
         self._skipped: OrderedDict[str, None] = OrderedDict()
 
     def skips(self, event: Event, now_s: float) -> bool:
-        """Return whether to skip an event because its run was cancelled or reset. Logs this once for each run.
+        """Return whether to skip an event: its run was cancelled or reset, or continued as new. Logs once for each run.
 
         The age of an event only decides whether to look it up. With a wrong clock an event looks too old or comes from
         the future, and is looked up.
@@ -84,10 +84,13 @@ class Cancellations:
             if len(self._skipped) > _REMEMBERED:
                 self._skipped.popitem(last=False)
         if is_first:
-            log.info("run %s was cancelled or reset: its earlier events are skipped", workflow_id)
+            log.info("run %s was cancelled or reset, or continued as new: its earlier events are skipped", workflow_id)
 
     def has_cancelled(self, event: Event, now_s: float) -> bool:
-        """Return whether the workflow was cancelled or reset after this event was sent. `now_s` is monotonic."""
+        """Return whether the workflow was cancelled or reset, or continued as new, after this event was sent.
+
+        `now_s` is monotonic.
+        """
         with self._lock:
             if now_s >= self._next_s and not self._is_closed:
                 self._next_s = now_s + _READ_AGAIN_S

@@ -17,14 +17,15 @@ from afl_stream.transport import (
     is_another_topic,
 )
 from afl_stream.wire.codec import Codec
-from afl_stream.wire.messages import Event
+from afl_stream.wire.messages import CONTINUED, Event
 from afl_stream.wire.run_milestones import RunTimes, milestone_of
 
 #: Milestones after which an earlier event needs no answer: it was answered,
 _COMPLETED: Final = "workflow.completed"
-#: or its run has failed, or was cancelled or reset. This does not tell whether a handler has had the event.
+#: or its run has failed, or was cancelled or reset, or continued as new. This does not tell whether a handler has had
+#: the event.
 _FAILED: Final = "workflow.error"
-_WITHDRAWALS: Final = frozenset({"workflow.cancelled", "workflow.reset"})
+_WITHDRAWALS: Final = frozenset({"workflow.cancelled", "workflow.reset", CONTINUED})
 #: Milestones after which an ended run continues, and may wait for its earlier events.
 _OPENINGS: Final = frozenset({"workflow.retried", "workflow.rerun"})
 _KINDS: Final = frozenset({_COMPLETED, _FAILED}) | _WITHDRAWALS | _OPENINGS
@@ -81,7 +82,7 @@ class EndedRuns:
         return self._completed.came_after(event)
 
     def was_withdrawn(self, event: Event) -> bool:
-        """Return whether the event's run was cancelled or reset since the event was made."""
+        """Return whether the event's run was cancelled or reset, or continued as new, since the event was made."""
         return self._withdrawn.came_after(event)
 
     def _read(self) -> None:

@@ -12,7 +12,8 @@ from afl.engine.operations.unanswered import WaitingStep
 from afl_stream.errors import AnswerNotTaken, TooManyParked
 from afl_stream.evaluator.context import EvaluatorContext
 from afl_stream.evaluator.outcomes import MEANINGS, PARKED, Outcome
-from afl_stream.evaluator.parking_limits import ParkingClaim
+from afl_stream.evaluator.parked.parking_limits import ParkingClaim
+from afl_stream.evaluator.record_places import place_of
 from afl_stream.limits import MAX_DESCRIBED_STEPS
 from afl_stream.transport import Record
 from afl_stream.wire.bounded_texts import kept_error, kept_failure, kept_id
@@ -33,7 +34,7 @@ class BatchOutputs:
     def park(self, record: Record, workflow_id: str, step_id: str) -> bool:
         """Keep a record until its step or workflow appears. False: there is no room, and it is a dead letter."""
         parked = ParkedRecord(
-            id=f"{record.topic}/{record.partition}/{record.offset}",
+            id=place_of(record),
             workflow_id=workflow_id,
             step_id=step_id,
             topic=record.topic,
@@ -138,10 +139,7 @@ class BatchOutputs:
 
     def describe(self, command: DescribeWorkflow, row: WorkflowRow, waiting: Sequence[WaitingStep]) -> None:
         """Answer with the status of a run, and the first of the steps that wait for an answer."""
-        described = [
-            {"step_id": step.step_id, "facet": step.facet, "attempt": step.attempt, "since_ms": step.since_ms}
-            for step in waiting[:MAX_DESCRIBED_STEPS]
-        ]
+        described = [_described(step) for step in waiting[:MAX_DESCRIBED_STEPS]]
         milestone = Lifecycle(
             workflow_id=row.id,
             kind=DESCRIBED,
@@ -152,6 +150,23 @@ class BatchOutputs:
             status=row.status,
         )
         self._context.dispatch.tell(self.batch, milestone)
+
+
+def _described(step: WaitingStep) -> dict[str, object]:
+    """Return what is said of a waiting step: of one that asks an agent without a deadline, what always was."""
+    described: dict[str, object] = {
+        "step_id": step.step_id,
+        "facet": step.facet,
+        "attempt": step.attempt,
+        "since_ms": step.since_ms,
+    }
+    if step.asks_nobody:
+        described["state"] = step.event_state
+    if step.event_name is not None:
+        described["event"] = step.event_name
+    if step.until_ms is not None:
+        described["until_ms"] = step.until_ms
+    return described
 
 
 def record_of(row: ParkedRecord) -> Record:

@@ -8,18 +8,20 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from afl.engine.execution.execution import Execution
+from afl.engine.execution.timers import TIMEOUT
 from afl.engine.model.records import StepRecord
+from afl.engine.model.store import ErrorRecord
 from afl.engine.states import EventState
 
 
 class Outcome(StrEnum):
-    """The outcome of a record on control or commands."""
+    """The outcome of a record on control, commands or external."""
 
     #: The step moved on, or its partial result was stored.
     APPLIED = "applied"
     #: Already answered, or already started in just this way: nothing happens, counted. The first one wins.
     DUPLICATE = "duplicate"
-    #: For an older attempt of the step: recorded for subscribers.
+    #: For an older attempt of the step, or one whose deadline has passed: recorded for subscribers.
     SUPERSEDED = "superseded"
     #: The workflow has ended: recorded for subscribers.
     LATE = "late"
@@ -27,6 +29,8 @@ class Outcome(StrEnum):
     EARLY = "early"
     #: Nothing is known of the workflow: parked, it may be about to start.
     UNKNOWN = "unknown"
+    #: An external event that waits for a step, or for its workflow: in the store.
+    QUEUED = "queued"
     #: The answer token is missing or wrong: dead-lettered.
     REFUSED = "refused"
     #: It came too early, and no more of those are kept: dead-lettered.
@@ -37,6 +41,8 @@ class Outcome(StrEnum):
     REJECTED = "rejected"
 
 
+#: States of an event whose answer is waited for: most answers find their step in one of them.
+_ASKED = frozenset({EventState.CREATED, EventState.DISPATCHED, EventState.PROCESSING})
 #: Outcomes that keep the record in the store until its step or workflow appears.
 PARKED = frozenset({Outcome.EARLY, Outcome.UNKNOWN})
 #: Outcomes that subscribers of the lifecycle topic learn of.
@@ -59,12 +65,25 @@ class Case(NamedTuple):
 
     @property
     def is_answered(self) -> bool:
-        """Return whether this very attempt already has its answer."""
-        return (
-            self.step is not None
-            and self.step.event_state in (EventState.COMPLETED, EventState.ERROR)
-            and self.attempt in (None, self.step.attempt)
-        )
+        """Return whether this very attempt already has its answer, after which there may be a further attempt."""
+        step = self.step
+        if step is None or self.attempt not in (None, step.attempt):
+            return False
+        if step.event_state in _ASKED:
+            return False
+        if step.event_state in (EventState.COMPLETED, EventState.ERROR):
+            return True
+        failure = _failure_before_next(step)
+        return failure is not None and failure.type != TIMEOUT
+
+    @property
+    def is_expired(self) -> bool:
+        """Return whether this very attempt had no answer before its deadline."""
+        step = self.step
+        if step is None or step.event_state in _ASKED or self.attempt not in (None, step.attempt):
+            return False
+        failure = _failure_before_next(step)
+        return step.event_state == EventState.EXPIRED or (failure is not None and failure.type == TIMEOUT)
 
     def done_twice(self, group: str | None) -> tuple[str, tuple[str, str]] | None:
         """Return the facet and the two groups that answer it, if another group than the duplicate's has answered.
@@ -84,6 +103,13 @@ class Case(NamedTuple):
         return step is not None and bool(step.event_state) and (self.attempt or 1) <= step.attempt
 
 
+def _failure_before_next(step: StepRecord) -> ErrorRecord | None:
+    """Return the failure of a step's last attempt while it has not sent its next event; None at any other time."""
+    if step.retry is None or step.event_state not in ("", EventState.RETRYING):
+        return None
+    return step.retry.error
+
+
 @dataclass(frozen=True, slots=True)
 class Rule:
     """One row: this outcome, if the condition holds."""
@@ -101,8 +127,12 @@ ANSWER_RULES: tuple[Rule, ...] = (
     Rule(Outcome.DUPLICATE, lambda c: c.is_answered, "this attempt has been answered: the first answer won"),
     Rule(
         Outcome.SUPERSEDED,
-        lambda c: c.is_run_again or (c.step is not None and c.attempt is not None and c.attempt < c.step.attempt),
-        "the step has been asked again since: only the current attempt counts",
+        lambda c: (
+            c.is_run_again
+            or c.is_expired
+            or (c.step is not None and c.attempt is not None and c.attempt < c.step.attempt)
+        ),
+        "the step has been asked again since, or this attempt's deadline has passed: only the current attempt counts",
     ),
     Rule(
         Outcome.LATE,

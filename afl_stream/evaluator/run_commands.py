@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from afl.engine.model.plan import WorkflowPlan
 from afl.engine.model.store import CANCELLED, ENDED_STATUSES, RUNNING, WorkflowRow
 from afl.engine.model.tombstones import Tombstone
 from afl.engine.operations.unanswered import waiting_steps
@@ -41,11 +42,7 @@ def start(context: EvaluatorContext, unit: UnitOfWork, command: StartWorkflow, r
         return Outcome.DUPLICATE
     program, name = context.definitions.find(command.workflow, command.program)
     plan = context.workflows.plan(program, name)
-    topology = context.topology
-    carried = [facet.name for facet in plan.facets if facet.is_event and topology.carries(facet.name)]
-    topics = {topology.facet(facet): facet for facet in carried}
-    for topic in context.missing_topics(frozenset(topics)):
-        raise TopicMissing(topic, f"event facet {topics[topic]}")
+    check_topics(context, plan)
     execution = context.workflows.start(
         plan,
         command.workflow_id,
@@ -56,10 +53,23 @@ def start(context: EvaluatorContext, unit: UnitOfWork, command: StartWorkflow, r
         lane=context.lanes.lane_of(command.workflow_id),
         traceparent=header(record.headers, TRACE_PARENT),
     )
+    unit.external.adopt(execution)
     unit.add(execution)
     unit.outputs.tell(execution.id, "workflow.started", workflow=plan.name, command_id=command.command_id)
     unit.evaluate(execution)
     return Outcome.APPLIED
+
+
+def check_topics(context: EvaluatorContext, plan: WorkflowPlan) -> None:
+    """Raise TopicMissing unless every event of a workflow has its topic."""
+    topology = context.topology
+    # What the runtime answers itself has no topic.
+    carried = [
+        facet.name for facet in plan.facets if facet.is_event and facet.library is None and topology.carries(facet.name)
+    ]
+    topics = {topology.facet(facet): facet for facet in carried}
+    for topic in context.missing_topics(frozenset(topics)):
+        raise TopicMissing(topic, f"event facet {topics[topic]}")
 
 
 def _repeat_start(unit: UnitOfWork, command: StartWorkflow, run: WorkflowRow | Tombstone) -> None:

@@ -10,10 +10,9 @@ from afl.engine.errors import RunGivenUp, VersionMismatchError
 from afl.engine.execution.commit_rows import add_rows
 from afl.engine.execution.events import fail_with
 from afl.engine.execution.execution import Execution
-from afl.engine.execution.iteration import run_iteration
 from afl.engine.execution.results import take_result
 from afl.engine.execution.scripts import ScriptJob, take_jobs
-from afl.engine.model.store import Batch, ParkedRecord, WorkflowRow
+from afl.engine.model.store import Batch, ParkedRecord, TimerRow, WorkflowRow
 from afl.engine.operations.operations import Action
 from afl.engine.values import sizes as value_sizes
 from afl_stream.errors import (
@@ -32,19 +31,28 @@ from afl_stream.evaluator import run_commands
 from afl_stream.evaluator.answer_identity import attempt_of_answer, workflow_of_answer
 from afl_stream.evaluator.batch_outputs import BatchOutputs, record_of
 from afl_stream.evaluator.context import EvaluatorContext
+from afl_stream.evaluator.external.continuing import continue_by_command, run_to_fixed_point
+from afl_stream.evaluator.external.executions import PastExecutions
+from afl_stream.evaluator.external.external_events import ExternalEvents
 from afl_stream.evaluator.operator_commands import BatchOfItsOwn, run_again
 from afl_stream.evaluator.outcomes import PARKED, RECORDED, Case, Outcome, judge
 from afl_stream.evaluator.refusals import REFUSALS
+from afl_stream.evaluator.schedules import commands as schedule_commands
+from afl_stream.evaluator.schedules.book import ScheduleBook
+from afl_stream.evaluator.timers.retry_milestones import tell_retries
 from afl_stream.transport import Record
 from afl_stream.wire.bounded_texts import kept_failure, kept_name
-from afl_stream.wire.codec import decode_key
+from afl_stream.wire.codec import addressed, decode_key
 from afl_stream.wire.headers import COMMAND_HEADER, header
 from afl_stream.wire.messages import (
     Answer,
     CancelWorkflow,
     Command,
+    ContinueAsNew,
     DescribeWorkflow,
+    ExternalEvent,
     Message,
+    ScheduleCommand,
     StartWorkflow,
     StepFailed,
     StepUpdate,
@@ -70,6 +78,7 @@ class UnitOfWork:
         self._budget_ms = max(settings.workflow_budget_ms, settings.batch_ms if is_alone else 0)
         self._control = context.topology.control()
         self._commands = context.topology.commands()
+        self._external = context.topology.external()
         self.now_ms = context.clock.now_ms()
         self.batch = Batch(now_ms=self.now_ms, values_checked=True)
         self.outcomes: Counter[Outcome] = Counter()
@@ -77,7 +86,13 @@ class UnitOfWork:
         self.over_budget: list[str] = []
         #: Runnable workflows that had no turn: others took the time for it.
         self.postponed: list[str] = []
+        #: Timers that were fired, and timers that had no turn.
+        self.timers_fired: list[TimerRow] = []
+        self.timers_left: list[TimerRow] = []
         self.outputs = BatchOutputs(context, self.batch)
+        self.schedules = ScheduleBook(context, self.batch)
+        self.external = ExternalEvents(context, self)
+        self.past = PastExecutions(context.store)
         #: Records that were decoded, or why not, by where they stand.
         self._read: dict[tuple[str, int, int], Message | Exception] = {}
         #: Workflows that a record of this batch cancels: they do not continue, whatever comes before it.
@@ -114,9 +129,11 @@ class UnitOfWork:
             else:
                 if isinstance(message, CancelWorkflow):
                     self._cancelled.add(message.workflow_id)
+                elif isinstance(message, ExternalEvent | StartWorkflow):
+                    self.external.note(record, message)
 
     def apply(self, record: Record) -> Outcome:
-        """Apply one record of control or commands.
+        """Apply one record of control, commands or external.
 
         Raises NewerFormat and SchemaGone (pause the partition), and any other SchemaUnavailable (wait, skip nothing); a
         record that is itself at fault becomes a dead letter.
@@ -143,7 +160,7 @@ class UnitOfWork:
         if record.key:
             # Only its partition depends on the key, so any text will do. Our writers always write text.
             decode_key(record.key)
-        return message
+        return addressed(message, record.key) if isinstance(message, ExternalEvent) else message
 
     def _apply(self, record: Record) -> Outcome:
         message = self._read.pop((record.topic, record.partition, record.offset), None) or self._decoded(record)
@@ -153,6 +170,10 @@ class UnitOfWork:
             return self._answer(record, message)
         if record.topic == self._commands and isinstance(message, Command):
             return self._command(record, message)
+        if record.topic == self._commands and isinstance(message, ScheduleCommand):
+            return schedule_commands.apply(self._context, self, message, record)
+        if record.topic == self._external and isinstance(message, ExternalEvent):
+            return self.external.apply(record, message)
         raise Unreadable(Reason.UNKNOWN_TYPE, f"a {type(message).__name__} does not belong on {record.topic}")
 
     def _parked_answer(self, record: Record) -> Outcome:
@@ -222,6 +243,8 @@ class UnitOfWork:
                 return run_commands.cancel(self._context, self, command)
             if isinstance(command, DescribeWorkflow):
                 return run_commands.describe(self._context, self, command)
+            if isinstance(command, ContinueAsNew):
+                return continue_by_command(self._context, self, command)
             return run_again(self._context, self, command)
         except (BatchOfItsOwn, SchemaUnavailable, NewerFormat, VersionMismatchError):
             raise
@@ -241,6 +264,7 @@ class UnitOfWork:
         """Answer a command that it is refused, and that its run will not exist unless there is one already."""
         is_no_run = isinstance(command, StartWorkflow) and self.row(command.workflow_id) is None
         self.outputs.refuse(command, error, is_no_run=is_no_run)
+        self.schedules.refused(command, error)
 
     def open_again(self, workflow_id: str, action: Action) -> bool:
         """Let a stored workflow run again, in a later batch of its own; return False when there is none."""
@@ -260,7 +284,7 @@ class UnitOfWork:
     # --- workflows ----------------------------------------------------------------------------------------------
 
     def add(self, execution: Execution) -> None:
-        """Add a workflow that has just been started."""
+        """Add a workflow that has just been started, or its next execution, in place of the one before."""
         self._executions[execution.id] = execution
         self.touch(execution)
 
@@ -315,11 +339,14 @@ class UnitOfWork:
         if record is not None:
             self.outputs.dead_letter(record, error)
             self.outcomes[Outcome.REJECTED] += 1
-            message = self._context.codec.decode(record.value, record.headers, json_allowed=True)
+            message = self._decoded(record)
             if isinstance(message, Answer):
                 workflow_id = workflow_of_answer(message)
             elif isinstance(message, Command):
                 self._refuse(message, error)
+            elif isinstance(message, ExternalEvent):
+                workflow_id = message.workflow_id
+                self.external.tell_refused(record, message, error)
         execution = self.execution(workflow_id, cancel_only=True) if workflow_id is not None else None
         if execution is not None and not execution.is_ended:
             if isinstance(error, NotEvaluable):
@@ -339,20 +366,8 @@ class UnitOfWork:
         if execution.id in self._cancelled:
             self.over_budget.append(execution.id)
             return
-        clock, bounds, settings = self._context.clock, execution.bounds, self._context.config.evaluator
-        steps, until_s = 0, clock.monotonic_s() + self._budget_ms / 1_000
-        most_steps, most_bytes = settings.workflow_budget_steps, bounds.state_bytes + settings.workflow_budget_bytes
-        bounds.begin()
-        while True:
-            try:
-                steps += run_iteration(execution)
-            except Exception as error:
-                raise NotEvaluable(execution.id, execution.plan.name, error) from error
-            if not execution.queue:
-                return
-            if steps >= most_steps or bounds.state_bytes > most_bytes or clock.monotonic_s() > until_s:
-                self.over_budget.append(execution.id)
-                return
+        if not run_to_fixed_point(self._context, self, execution, self._budget_ms):
+            self.over_budget.append(execution.id)
 
     def apply_parked(self, rows: list[ParkedRecord]) -> None:
         """Judge parked records again.
@@ -381,12 +396,17 @@ class UnitOfWork:
         for workflow_id, execution in self._changed.items():
             batch.confirms.pop(workflow_id, None)
             add_rows(execution, batch)
+        self.schedules.finish()
+        if batch.timers:
+            tell_retries(self._context.dispatch, self._changed, batch, self.now_ms)
+        self.external.finish(batch)
         return batch
 
     def keep(self) -> None:
         """Keep the unit's workflows hot: the batch is committed."""
         value_sizes.forget()
         self.outputs.committed()
+        self.external.committed()
         for execution in self._executions.values():
             if execution is not None:
                 if execution.trace is not None:

@@ -4,6 +4,7 @@
 PUBLIC_MODULES = (
     "answer_tokens",
     "config",
+    "deadlines",
     "durations",
     "kafka_passthrough",
     "sections",

@@ -17,6 +17,7 @@ from afl.core.text.near_names import close_names
 from afl_stream.errors import ConfigError, UnreadableSettings
 from afl_stream.limits import MAX_EVENT_BYTES
 from afl_stream.settings.answer_tokens import KEY_ID_FORM, is_key_id, older_keys
+from afl_stream.settings.deadlines import DEADLINES_FORM, deadlines_of
 from afl_stream.settings.kafka_passthrough import (
     KINDS,
     LibrdkafkaSettings,
@@ -382,6 +383,8 @@ def _check(config: StreamConfig, source: str) -> None:
         )
     check_store(config.store, source)
     _check_dispatch(config.dispatch, source)
+    if deadlines_of(config.evaluator.deadlines or "") is None:
+        raise ConfigError(source, "evaluator.deadlines", config.evaluator.deadlines, DEADLINES_FORM)
     _check_template(source, "evaluator.group", config.evaluator.group, {"prefix"})
     _check_template(source, "agent.group", config.agent.group, {"prefix", "facet"})
     _check_kafka(config, source)

@@ -205,6 +205,27 @@ class EvaluatorSettings:
         limits.MAX_PARKED_PER_WORKFLOW, 1, "parked answers to the steps of one workflow"
     )
     max_parked_bytes: int = number(limits.MAX_PARKED_BYTES, 1, "bytes of all parked answers")
+    max_pending_events: int = number(
+        limits.MAX_PENDING_EVENTS,
+        1,
+        "external events of one workflow that no wait has taken; more are dead letters, TooManyPendingEvents",
+    )
+    max_carried_executions: int = number(
+        limits.MAX_CARRIED_EXECUTIONS,
+        0,
+        "how many executions an external event is carried on when its workflow continues as new; then it is a dead "
+        "letter, EventNotCarried",
+    )
+    early_event_expiry_ms: int = number(
+        86_400_000, 1, "how long an external event is kept whose workflow does not exist yet"
+    )
+    max_early_events: int = number(
+        limits.MAX_EARLY_EVENTS, 1, "such events in all; more are dead letters, TooManyEarlyEvents"
+    )
+    max_early_bytes: int = number(limits.MAX_EARLY_BYTES, 1, "bytes of all such events")
+    kept_executions: int = number(
+        limits.KEPT_EXECUTIONS, 1, "executions of one workflow whose history is kept when it continues as new"
+    )
     lane_sweep_after_ms: int = number(10_000, 1, "age at which outbox rows of lanes without an owner are swept")
     workflow_budget_steps: int = number(5_000, 1, "steps of one workflow in one batch before it yields its turn")
     workflow_budget_ms: int = number(
@@ -227,6 +248,11 @@ class EvaluatorSettings:
         limits.MAX_STATE_BYTES, 1_000, "values of all steps of one workflow; a run with more ends with StateTooLarge"
     )
     hot_steps: int = number(200_000, 0, "steps of hot workflows kept in memory")
+    deadlines: str | None = text(
+        None,
+        "time that agents have for events of facets whose program gives none: `shop.Charge=2m, desk.*=1h`; a name wins "
+        "over a pattern, and a longer pattern over a shorter one",
+    )
     allow_scripts: bool = flag(
         False, "whether scripts of programs are run; if not, workflows with scripts are not started"
     )

@@ -158,7 +158,7 @@ def test_the_events_of_a_cancelled_run_are_skipped_and_counted_and_that_is_told_
 
     counts = worker.agent.counts
     assert (counts.cancelled, counts.handled, len(handler.seen)) == (2, 3, 3)
-    assert caplog.text.count("run wf-1 was cancelled or reset") == 1
+    assert caplog.text.count("run wf-1 was cancelled or reset, or continued as new") == 1
     assert len(desk.deployment.messages(desk.deployment.topology.control())) == 3
     topic = desk.deployment.topology.facet(ASK)
     committed = desk.deployment.committed(desk.deployment.agent_group, [topic])

@@ -8,7 +8,15 @@ from afl_stream.client.client import AttemptNeeded
 from afl_stream.evaluator.outcomes import ANSWER_RULES, Outcome
 from afl_stream.settings.answer_tokens import AnswerTokens, answer_tokens
 from afl_stream.settings.config import AnswerSettings, EvaluatorSettings
-from afl_stream.wire.messages import CancelWorkflow, FailureReason, StartWorkflow, StepContinue, StepFailed, StepUpdate
+from afl_stream.wire.messages import (
+    CancelWorkflow,
+    ExternalEvent,
+    FailureReason,
+    StartWorkflow,
+    StepContinue,
+    StepFailed,
+    StepUpdate,
+)
 from tests.record_headers import headers_of
 from tests.worlds.deployment import program_of
 from tests.worlds.desk import ASK, DESK, FIRST, REPORT, SECOND, THIRD, Desk, ask_again, step_id_of
@@ -319,6 +327,16 @@ def test_rejected_commands_tell_near_names(desk: Desk) -> None:
     assert "desk.Report" in reason_of_only(desk, desk.deployment.topology.commands())[1]
 
 
+def test_queued_is_an_external_event_that_no_step_waits_for(desk: Desk) -> None:
+    desk.start()
+
+    desk.send(ExternalEvent(workflow_id="wf-1", name="go", value=1))
+
+    assert desk.deployment.outcomes() == {"applied": 1, "queued": 1}
+    (row,) = desk.deployment.store.history("wf-1")
+    assert (row.name, row.value, row.is_pending) == ("go", 1, True)
+
+
 def test_a_workflow_that_met_every_outcome_still_completes(desk: Desk) -> None:
     desk.answer("wf-1:abc", "to a step that never comes")
     desk.start()
@@ -337,7 +355,7 @@ def test_every_outcome_has_its_tests() -> None:
     tested = {name.split("_")[1] for name in globals() if name.startswith("test_")}
 
     assert {str(outcome) for outcome in Outcome} <= tested
-    elsewhere = {Outcome.UNREADABLE, Outcome.REJECTED, Outcome.SURPLUS}
+    elsewhere = {Outcome.UNREADABLE, Outcome.REJECTED, Outcome.SURPLUS, Outcome.QUEUED}
     assert {rule.outcome for rule in ANSWER_RULES} | elsewhere == set(Outcome)
 
 

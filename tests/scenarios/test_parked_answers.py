@@ -11,7 +11,7 @@ from afl.engine.errors import WorkflowConflict
 from afl.engine.model.store import Batch, ParkedRecord, WorkflowChange
 from afl.stores.memory.store import MemoryStore
 from afl_stream.errors import SchemaUnavailable
-from afl_stream.evaluator.parked_answers import ParkedAnswers
+from afl_stream.evaluator.parked.parked_answers import ParkedAnswers
 from afl_stream.evaluator.unit_of_work import UnitOfWork
 from afl_stream.settings.config import EvaluatorSettings, StreamConfig
 from afl_stream.wire.messages import StepContinue
