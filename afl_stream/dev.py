@@ -12,6 +12,7 @@ from pathlib import Path
 from types import TracebackType
 
 from afl.compiled.program import CompiledProgram
+from afl.core.clock import SkippingClock
 from afl.core.process.private_files import make_private_folder, protect
 from afl.core.process.stopping import StopFlag
 from afl.core.text.exception_text import exception_traceback
@@ -67,13 +68,18 @@ class LocalDeployment:
         set_up_agent: Callable[[Agent], object] | None = None,
         audit_path: Path | None = None,
         new_store: bool = False,
+        clock: SkippingClock | None = None,
     ) -> None:
-        """Open broker and store. Raises FileInUse, FileUnusable, the store's errors and HandlerModuleError."""
+        """Open broker and store. With a clock, `wait` moves it over all that a run would wait for.
+
+        Raises FileInUse, FileUnusable, the store's errors and HandlerModuleError.
+        """
         # It stays in this process, also where the settings name a cluster: so does its store.
         self.config = config = replace(config, transport="embedded")
         self.topology = Topology(config)
         self.audit_path = audit_path
         self._new_store = new_store
+        self._skipping = clock
         #: The flag of a wait; each service has its own, which `close` sets in order.
         self._stop = StopFlag()
         self._errors: list[Exception] = []
@@ -209,27 +215,53 @@ class LocalDeployment:
             return None
         if row.status in ENDED_STATUSES:
             return Ending(workflow_id=workflow_id, row=row, was_over=workflow_id in self._were_over)
-        if is_quiet and not row.runnable and not self._answers_all_of(row.program):
+        if row.runnable:
+            return None
+        if self._skipping is not None:
+            self._skip(self._skipping, workflow_id)
+        if is_quiet and not self._answers_all_of(row.program):
             waiting = waiting_steps(self.store, workflow_id)
-            if waiting and not any(self.handles(step.facet) for step in waiting):
+            if waiting and not any(self._goes_on(step) for step in waiting):
                 return Ending(workflow_id=workflow_id, row=row, waiting=waiting)
         return None
 
+    def _skip(self, clock: SkippingClock, workflow_id: str) -> None:
+        """Move the clock to the next time that a run waits for, unless an agent of this process is at work for it.
+
+        Both are of one look at its steps: a deadline of an event that was sent since must not be jumped over.
+        """
+        waiting = waiting_steps(self.store, workflow_id)
+        times = [step.until_ms for step in waiting if step.until_ms is not None]
+        if times and not any(self._is_at_work(step) for step in waiting):
+            clock.skip_to(min(times))
+
+    def _goes_on(self, step: WaitingStep) -> bool:
+        """Return whether what a step waits for comes by itself: an answer of this process, or a time."""
+        is_timed = step.until_ms is not None and (step.asks_nobody or self._skipping is not None)
+        return is_timed or self._is_at_work(step)
+
+    def _is_at_work(self, step: WaitingStep) -> bool:
+        return not step.asks_nobody and self.handles(step.facet)
+
     def unhandled(self, workflow_id: str) -> tuple[WaitingStep, ...]:
-        """Return the steps of a run that wait for an answer and have no handler in this process."""
-        return tuple(step for step in waiting_steps(self.store, workflow_id) if not self.handles(step.facet))
+        """Return the steps of a run that wait, and not for an answer of an agent of this process."""
+        return tuple(step for step in waiting_steps(self.store, workflow_id) if not self._is_at_work(step))
 
     def at_work(self, workflow_id: str) -> tuple[WaitingStep, ...]:
         """Return the steps of a run that wait for an answer of an agent of this process."""
-        return tuple(step for step in waiting_steps(self.store, workflow_id) if self.handles(step.facet))
+        return tuple(step for step in waiting_steps(self.store, workflow_id) if self._is_at_work(step))
 
     def _answers_all_of(self, fingerprint: str) -> bool:
         """Return whether an agent of this process answers every event of a stored program."""
         if fingerprint not in self._answered:
             text = self.store.load_program(fingerprint)
-            facets = CompiledProgram.from_text(text).event_facets() if text is not None else None
-            is_all = facets is not None and all(self.handles(facet.qualified_name) for facet in facets)
-            self._answered[fingerprint] = is_all
+            program = None if text is None else CompiledProgram.from_text(text)
+            self._answered[fingerprint] = (
+                program is not None
+                # An external event may never come.
+                and not any(declared.is_library for declared in program.declarations.values())
+                and all(self.handles(facet.qualified_name) for facet in program.event_facets())
+            )
         return self._answered[fingerprint]
 
     def handles(self, facet: str) -> bool:
@@ -277,7 +309,11 @@ class LocalDeployment:
         try:
             # Made here: consumers belong to the thread that polls them.
             service = EvaluatorService(
-                self.config, EmbeddedTransport(self.broker), self.store, new_store=self._new_store
+                self.config,
+                EmbeddedTransport(self.broker),
+                self.store,
+                clock=self._skipping,
+                new_store=self._new_store,
             )
         except Exception as error:
             # Noted before `run` looks, and again by the guard of this thread.

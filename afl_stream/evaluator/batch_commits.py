@@ -11,10 +11,12 @@ from afl.engine.errors import NO_FORM
 from afl.engine.model.store import Batch
 from afl_stream.errors import NotStorable
 from afl_stream.evaluator.context import EvaluatorContext
+from afl_stream.evaluator.external.event_counts import EventCounts
 from afl_stream.evaluator.offsets import StoredOffsets
 from afl_stream.evaluator.outbox import OutboxPublisher
 from afl_stream.evaluator.outcomes import Outcome
 from afl_stream.evaluator.script_turns import ScriptTurns
+from afl_stream.evaluator.timers.timer_turns import TimerTurns
 from afl_stream.evaluator.unit_of_work import UnitOfWork
 from afl_stream.evaluator.workflow_failure import EXHAUSTED
 from afl_stream.transport import CommittedOffset, Consumer, Record, TopicPartition, TransportError
@@ -32,16 +34,24 @@ class BatchCommits:
         publisher: OutboxPublisher,
         runnable: deque[str],
         scripts: ScriptTurns,
+        timers: TimerTurns,
         probe: Probe,
     ) -> None:
-        """Take the loop's queue of workflows with more to do (`runnable`), and the `scripts` that steps wait for."""
+        """Take what the loop's steps wait for.
+
+        `runnable` is the loop's queue of workflows with more to do.
+        """
         self._context = context
         self._offsets = offsets
         self._publisher = publisher
         self._runnable = runnable
         self._scripts = scripts
+        self._timers = timers
         self._probe = probe
         self.outcomes: Counter[Outcome] = Counter()
+        self.events = EventCounts()
+        #: Firings of schedules, by what became of them.
+        self.firings: Counter[str] = Counter()
         #: The two groups of each facet that two answer.
         self.doubled: dict[str, tuple[str, str]] = {}
         self.batches = 0
@@ -72,9 +82,12 @@ class BatchCommits:
         self._probe("control.persisted")
         self._offsets.moved(ends)
         self.outcomes.update(unit.outcomes)
+        self.events.add(unit.external.counts)
+        self.firings.update(unit.schedules.outcomes)
         self._report_doubled(unit.doubled)
         self.batches += 1
         unit.keep()
+        self._tell(unit, self._timers.committed(unit))
         self._runnable.extendleft(reversed(unit.postponed))
         self._runnable.extend(w for w in unit.to_continue() if w not in self._runnable)
         self.published += len(batch.outbox)
@@ -86,6 +99,18 @@ class BatchCommits:
         due = unit.scripts_due()
         if due:
             self._scripts.offer(due)
+
+    def _tell(self, unit: UnitOfWork, late_ms: Mapping[str, Sequence[int]]) -> None:
+        """Tell telemetry what a committed unit has counted, and how late its timers were, by kind."""
+        telemetry, counts = self._context.telemetry, unit.external.counts
+        if telemetry is None:
+            return
+        if counts.happened:
+            telemetry.log_external_events(counts.happened, counts.dropped)
+        if late_ms:
+            telemetry.log_timers_fired(late_ms)
+        if unit.schedules.outcomes:
+            telemetry.log_schedules_fired(unit.schedules.outcomes)
 
     def _forget_ended(self, ended: list[str]) -> None:
         """Drop the scripts and turns of workflows that have ended."""

@@ -7,13 +7,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from afl.core.clock import Clock
+from afl.core.probes import Probe, no_probe
 from afl.core.text.warning_limits import LimitedLog
 from afl.engine.execution.scripts import ScriptRunner
 from afl.engine.workflow_cache import WorkflowCache
 from afl.stores.public.persistence import EngineStore
+from afl.telemetry.telemetry import Telemetry
 from afl_stream.evaluator.deployment_store import DeploymentStore
+from afl_stream.evaluator.external.early_room import EarlyRoom
 from afl_stream.evaluator.outbox import Lanes, OutboxDispatch
-from afl_stream.evaluator.parking_limits import ParkingRoom
+from afl_stream.evaluator.parked.parking_limits import ParkingRoom
 from afl_stream.programs.definitions import Definitions
 from afl_stream.settings.answer_tokens import AnswerTokens
 from afl_stream.settings.config import StreamConfig
@@ -38,10 +41,15 @@ class EvaluatorContext:
     tokens: AnswerTokens | None
     clock: Clock
     parking: ParkingRoom
+    early: EarlyRoom
     #: The topics among these that do not exist. Starting a workflow whose facet has no topic is refused.
     missing_topics: Callable[[frozenset[str]], list[str]]
     #: Runs the scripts of workflows; None where scripts are not allowed.
     scripts: ScriptRunner | None = None
+    #: What is told of each commit; None: nothing is.
+    telemetry: Telemetry | None = None
+    #: Called between two steps of external events, with their name: a crash test raises there.
+    probe: Probe = no_probe
     #: Warnings that may repeat for one record after another.
     warnings: LimitedLog = field(
         default_factory=lambda: LimitedLog(logging.getLogger("afl_stream.evaluator.control_loop"))

@@ -9,10 +9,11 @@ from collections.abc import Collection
 
 from afl.core.probes import Probe, no_probe
 from afl.engine.errors import PositionLost, WorkflowConflict
+from afl.engine.model.store import TimerRow
 from afl_stream.errors import NewerFormat, NotEvaluable, NotStorable, SchemaGone, SchemaUnavailable
+from afl_stream.evaluator.assigned_backlog import AssignedBacklog
 from afl_stream.evaluator.batch_commits import BatchCommits
 from afl_stream.evaluator.batch_size import BatchSize
-from afl_stream.evaluator.command_backlog import CommandBacklog
 from afl_stream.evaluator.context import EvaluatorContext
 from afl_stream.evaluator.control_stats import ControlStats as ControlStats
 from afl_stream.evaluator.offsets import StoredOffsets
@@ -20,9 +21,11 @@ from afl_stream.evaluator.operator_commands import BatchOfItsOwn
 from afl_stream.evaluator.outbox import OutboxPublisher
 from afl_stream.evaluator.paused_partitions import PausedPartitions
 from afl_stream.evaluator.rebalance import Rebalance
+from afl_stream.evaluator.schedules.sweep import ScheduleSweep
 from afl_stream.evaluator.script_turns import EndedScript, ScriptTurns
 from afl_stream.evaluator.sweeps import Sweeps
-from afl_stream.evaluator.turns import Turn, take_turns
+from afl_stream.evaluator.timers.timer_turns import TimerTurns
+from afl_stream.evaluator.turns import Turn, take_turns, timers_of, turns_of
 from afl_stream.evaluator.unit_of_work import UnitOfWork
 from afl_stream.evaluator.workflow_failure import fail_workflow, free_memory, not_evaluable
 from afl_stream.transport import (
@@ -71,8 +74,8 @@ class ControlLoop:
     is applied, and after partitions were assigned no runnable workflow continues before the commands waiting there are
     read.
 
-    A batch may also have turns: workflows that are runnable, and scripts that have ended (script_turns.py has their
-    steps). Scripts run elsewhere: no record and no workflow waits for a script.
+    A batch may also have turns: workflows that are runnable, scripts that have ended (script_turns.py has their steps),
+    and timers that are due (timers/timer_turns.py). Scripts run elsewhere: no record or workflow waits for a script.
 
     A batch is one transaction, but no workflow holds up another: a workflow that another writer has changed is read
     again, and after that the batch is split. A record that cannot be read yet pauses its partition and no other: a
@@ -86,7 +89,7 @@ class ControlLoop:
         self._context = context
         self._transport = transport
         self._probe = probe
-        self._topics = (context.topology.control(), context.topology.commands())
+        self._topics = (context.topology.control(), context.topology.commands(), context.topology.external())
         admin = transport.admin()
         continues_past_lost = context.config.evaluator.lost_records == "continue"
         self._offsets = StoredOffsets(context.store, admin, admin.cluster_id(), continues_past_lost=continues_past_lost)
@@ -96,15 +99,19 @@ class ControlLoop:
         self._publisher = OutboxPublisher(context.store, self._producer, probe)
         self._paused = PausedPartitions(context.clock.monotonic_s)
         self._runnable: deque[str] = deque()
-        self._backlog = CommandBacklog(context.topology.commands())
+        self._backlog = AssignedBacklog(context.topology.commands())
         settings = context.config.evaluator
         self._batch_size = BatchSize(settings.batch_records, settings.batch_ms / 1000)
         #: Records read, and not applied yet: a schema that cannot be looked up right now is waited for.
         self._unapplied: list[Record] = []
         self._scripts = ScriptTurns(context.scripts, context.config.scripts.workers, probe)
+        self._timers = TimerTurns(context, self._unread, probe)
         commit_unit = lambda unit: self._commit(unit, [])  # noqa: E731
-        self._sweeps = Sweeps(context, self._publisher, self._runnable, commit_unit, probe)
-        self._commits = BatchCommits(context, self._offsets, self._publisher, self._runnable, self._scripts, probe)
+        self._sweeps = Sweeps(context, self._publisher, self._runnable, commit_unit, admin, probe)
+        self._schedules = ScheduleSweep(context, commit_unit, probe)
+        self._commits = BatchCommits(
+            context, self._offsets, self._publisher, self._runnable, self._scripts, self._timers, probe
+        )
         self._conflicts = self._positions_lost = 0
         #: How long workflows of this batch have continued without a record.
         self._turns_s = 0.0
@@ -125,8 +132,8 @@ class ControlLoop:
     # --- membership ---------------------------------------------------------------------------------------------
 
     def _join(self) -> Consumer:
-        # Range: the owner of a partition of control owns the same one of commands, so that a workflow is hot in one
-        # place. Correctness does not depend on it.
+        # Range: the owner of a partition of control owns the same one of commands and external, so that a workflow is
+        # hot in one place. Correctness does not depend on it.
         consumer = self._transport.consumer(self._context.config.evaluator_group, assignor=Assignor.RANGE)
         consumer.subscribe(self._topics, listener=self._rebalance)
         return consumer
@@ -162,20 +169,25 @@ class ControlLoop:
         records: list[Record] = []
         turns: list[Turn] = []
         ended: list[EndedScript] = []
+        timers: list[TimerRow] = []
         try:
             ended = self._scripts.take(_MOST_SCRIPTS)
             # Where commands lie that are read first, they come within the time-out.
-            may_continue = self._backlog.is_read(self._read_up_to, self._paused.partitions)
+            may_continue = self._backlog.has_read_commands(self._read_up_to, self._paused.partitions)
+            if may_continue:
+                self._schedules.run_due()
             waits = not ended and not (self._runnable and may_continue)
-            records = self._read(self._scripts.patience_s(timeout_s) if waits else 0.0)
+            patience_s = self._timers.patience_s(self._scripts.patience_s(self._schedules.wait_s(timeout_s)))
+            records = self._read(patience_s if waits else 0.0)
             # After a broker has answered, and before the records are handled.
             self._context.store_claim.look_when_due(self._broker_answers)
             # Asked again: partitions may have been taken over meanwhile.
-            if self._backlog.is_read(self._read_up_to, self._paused.partitions):
+            if self._backlog.has_read_commands(self._read_up_to, self._paused.partitions):
                 turns = [Turn(self._runnable.popleft()) for _ in range(min(len(self._runnable), _MOST_TURNS))]
-            if records or turns or ended:
+            timers = self._timers.take()
+            if records or turns or ended or timers:
                 started_s, self._turns_s = time.monotonic(), 0.0
-                self._process(records, [*turns, *(Turn(script.job.workflow_id, script) for script in ended)])
+                self._process(records, [*turns, *turns_of(ended, timers)])
                 self._batch_size.took(len(records), time.monotonic() - started_s, self._turns_s)
             elif self._publisher.has_published:
                 self._commits.commit_published()
@@ -184,9 +196,14 @@ class ControlLoop:
         except BaseException:
             self._runnable.extendleft(turn.workflow_id for turn in reversed(turns))
             self._scripts.give_back(ended)
+            self._timers.give_back(timers)
             raise
         self._scripts.done(ended)
         return len(records)
+
+    def _unread(self) -> frozenset[int]:
+        """Return the numbers of partitions whose timers wait for records."""
+        return self._backlog.unread(self._read_up_to, self._paused.partitions)
 
     def _read_up_to(self, partition: TopicPartition) -> int | None:
         """Return the offset behind what is applied, or is part of this batch; None: the partition is not ours.
@@ -227,6 +244,7 @@ class ControlLoop:
     def _reposition(self, partitions: list[TopicPartition]) -> None:
         """Handle a log that has changed: raise what `StoredOffsets.take` finds, or seek to where it says."""
         starts = self._offsets.take(partitions, self._consumer)
+        self._backlog.add(self._offsets.ends(partitions))
         paused = [partition for partition in starts if self._paused.is_paused(partition)]
         self._paused.forget(starts)
         for partition, start in starts.items():
@@ -287,17 +305,21 @@ class ControlLoop:
             message = "the result of one record or turn ends its workflow"
             self._context.warnings.error(message, message, exc_info=error)
             workflow_id = turns[0].workflow_id if turns else None
+            if turns and turns[0].timer is not None:
+                self._timers.failed(turns[0].workflow_id)  # In case not even its end can be stored.
             record = records[0] if records else None
             fail_workflow(self._context, record, workflow_id, error, lambda unit: self._commit(unit, records))
 
     def _attempt(self, records: list[Record], turns: list[Turn]) -> None:
         unit = UnitOfWork(self._context, is_alone=len(records) + len(turns) == 1)
-        until_s = self._context.clock.monotonic_s() + self._context.config.evaluator.batch_ms / 2_000
+        clock = self._context.clock
+        until_s = clock.monotonic_s() + self._context.config.evaluator.batch_ms / 2_000
         with not_evaluable(turns[0].workflow_id if turns and not records else None):
             # Before the turns: a workflow that is cancelled here does not continue in its own.
             unit.read(records)
-            self._turns_s += take_turns(unit, turns, self._context.clock, until_s)
+            self._turns_s += take_turns(unit, turns, clock, until_s)
             records = self._apply(unit, records)
+            self._turns_s += self._timers.fire(unit, timers_of(turns), has_records=bool(records))
         self._probe("control.applied")
         self._commit(unit, records)
 
@@ -363,8 +385,12 @@ class ControlLoop:
             scripts=self._scripts.count,
             undeliverable=dict(self._publisher.undeliverable()),
             doubled=frozenset((facet, first, other) for facet, (first, other) in self._commits.doubled.copy().items()),
+            events=self._commits.events.shown(),
             owned=tuple(self._offsets.owned()),
             paused=self._paused.reasons(),
+            timers=self._timers.stats(),
+            firings=dict(self._commits.firings.copy()),
+            republished=self._sweeps.republished,
         )
 
     def _broker_answers(self) -> bool:
@@ -381,9 +407,11 @@ class ControlLoop:
         return self._publisher.in_flight
 
     def is_idle(self) -> bool:
-        """Return whether no work is left: no runnable workflow, no script, no record unacknowledged or undeleted."""
+        """Return whether no work is left: no workflow, script or due timer, no record unacknowledged or undeleted."""
         return not (
             self._runnable
+            or self._timers.has_due()
+            or self._sweeps.is_busy
             or self._scripts.count
             or self._unapplied
             or self._publisher.in_flight

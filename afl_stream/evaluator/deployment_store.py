@@ -91,7 +91,7 @@ class DeploymentStore:
         self._store = store
         self._definitions = definitions
         self._transport = transport
-        self._topics = (topology.control(), topology.commands())
+        self._topics = (topology.control(), topology.commands(), topology.external())
         self._group = topology.evaluator_group
         self._clock = clock
         self._probe = probe

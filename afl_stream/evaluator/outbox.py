@@ -125,7 +125,8 @@ class OutboxDispatch:
             facets=plan.facet_names,
         )
         for facet in plan.facets:
-            if facet.is_event and facet not in self._writers and self._topology.carries(facet.name):
+            sends = facet.is_event and facet.library is None
+            if sends and facet not in self._writers and self._topology.carries(facet.name):
                 topic = self._topology.facet(facet.name)
                 params = [{"name": n, "type": t} for n, t in facet.param_types.items()]
                 try:
@@ -140,6 +141,13 @@ class OutboxDispatch:
 
     def dispatch(self, execution: Execution, step: StepRecord, event_id: str, effects: Batch) -> None:
         """Encode the event. Raises ValueRefused and EventTooLarge, which fail the step."""
+        effects.outbox.append(self._record(execution, step, event_id, execution.now_ms))
+
+    def repeat(self, execution: Execution, step: StepRecord, event_id: str, sent_at_ms: int, effects: Batch) -> None:
+        """Encode an event again that was sent at that time. Raises ValueRefused and EventTooLarge."""
+        effects.outbox.append(self._record(execution, step, event_id, sent_at_ms))
+
+    def _record(self, execution: Execution, step: StepRecord, event_id: str, sent_at_ms: int) -> OutboxRecord:
         assert step.facet is not None
         writer, topic, headers = self._writers[step.facet]
         event = NewEvent(
@@ -150,18 +158,18 @@ class OutboxDispatch:
             step.facet.name,
             step.params,
             step.attempt,
-            execution.now_ms,
+            sent_at_ms,
             step.deadline_ms,
             self._tokens.token_for(event_id, step.attempt) if self._tokens is not None else None,
         )
         value = writer.encode(event)
         lane = execution.lane = self._lanes.lane_of(execution.id)
         key = step.id.encode()
-        described = headers.of(event_id=event_id, step_key=key, attempt=step.attempt, created_at_ms=execution.now_ms)
+        described = headers.of(event_id=event_id, step_key=key, attempt=step.attempt, created_at_ms=sent_at_ms)
         if self._traceparent is not None:
             parent = self._traceparent(execution.id, event_id)
             described += () if parent is None else ((TRACE_PARENT, parent.encode()),)
-        effects.outbox.append(OutboxRecord(lane, topic, key, value, described))
+        return OutboxRecord(lane, topic, key, value, described)
 
     def answered(self, execution: Execution, step: StepRecord, effects: Batch) -> None:
         """Do nothing: an event has no row of its own, its state is in its step's."""

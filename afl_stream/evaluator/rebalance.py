@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from afl.core.probes import Probe
-from afl_stream.evaluator.command_backlog import CommandBacklog
+from afl_stream.evaluator.assigned_backlog import AssignedBacklog
 from afl_stream.evaluator.context import EvaluatorContext
 from afl_stream.evaluator.offsets import StoredOffsets
 from afl_stream.evaluator.outbox import OutboxPublisher, control_lane
@@ -31,7 +31,7 @@ class Rebalance:
         offsets: StoredOffsets,
         publisher: OutboxPublisher,
         paused: PausedPartitions,
-        backlog: CommandBacklog,
+        backlog: AssignedBacklog,
         sweeps: Sweeps,
         scripts: ScriptTurns,
         probe: Probe,

@@ -27,14 +27,16 @@ from afl_stream.evaluator.context import EvaluatorContext
 from afl_stream.evaluator.control_loop import ControlLoop, ControlStats
 from afl_stream.evaluator.deployment_store import DeploymentStore
 from afl_stream.evaluator.dispatch_modes import DispatchByMode
+from afl_stream.evaluator.external.early_room import EarlyRoom
 from afl_stream.evaluator.outbox import Lanes, OutboxDispatch
-from afl_stream.evaluator.parking_limits import ParkingRoom
+from afl_stream.evaluator.parked.parking_limits import ParkingRoom
 from afl_stream.evaluator.telemetry_sinks import open_telemetry
 from afl_stream.programs.definitions import Definitions
 from afl_stream.programs.deployment_codec import open_codec
 from afl_stream.reading.watchdog import Health, Watchdog
 from afl_stream.settings.answer_tokens import answer_tokens
 from afl_stream.settings.config import EvaluatorSettings, StreamConfig
+from afl_stream.settings.deadlines import deadlines_of
 from afl_stream.settings.sections import ScriptSettings
 from afl_stream.topics.declared import Topology
 from afl_stream.topics.policies import unsafe_policies
@@ -121,13 +123,11 @@ class EvaluatorService:
         self._waiting_for: str | None = None
         #: The telemetry of the settings, unless the caller has passed one, which the caller closes.
         self._telemetry = open_telemetry(config.telemetry) if telemetry is None else None
-        watching = telemetry or self._telemetry
-        watching = watching if watching is not None and watching.enabled else None
+        watching = _enabled(telemetry or self._telemetry)
         traceparent = watching.traceparent if watching is not None else None
         tokens = answer_tokens(config.answers)
         dispatch = OutboxDispatch(codec, self._topology, lanes, tokens, traceparent=traceparent)
-        by_mode = DispatchByMode(dispatch, config.dispatch)
-        workflows = _workflows(config.evaluator, store, by_mode, watching)
+        workflows = _workflows(config.evaluator, store, DispatchByMode(dispatch, config.dispatch), watching)
         clock = clock or SystemClock()
         claim = DeploymentStore(
             store, definitions, transport, self._topology, clock, codec.keep_announced, probe, monotonic_s
@@ -135,10 +135,6 @@ class EvaluatorService:
         self._warnings = LimitedLog(_log)
         self._watchdog = Watchdog(config.kafka, f"group {config.evaluator_group}", monotonic_s)
         try:
-            if not config.evaluator.allow_scripts:
-                scripts = None
-            elif scripts is None:
-                scripts = self._pool = open_script_pool(config.scripts)
             context = EvaluatorContext(
                 config=config,
                 store=store,
@@ -152,13 +148,25 @@ class EvaluatorService:
                 tokens=tokens,
                 clock=clock,
                 parking=ParkingRoom(store, config.evaluator),
+                early=EarlyRoom(store, config.evaluator),
+                probe=probe,
                 missing_topics=self._missing_topics,
-                scripts=scripts,
+                scripts=self._runner(scripts),
+                telemetry=watching,
             )
             self.loop = ControlLoop(context, transport, probe, new_store=new_store)
         except BaseException:
             self._release()
             raise
+
+    def _runner(self, given: ScriptRunner | None) -> ScriptRunner | None:
+        """Return what runs scripts: what was given, or else a pool of this service; None where they are not allowed."""
+        if not self._config.evaluator.allow_scripts:
+            return None
+        if given is not None:
+            return given
+        self._pool = open_script_pool(self._config.scripts)
+        return self._pool
 
     def run(
         self,
@@ -266,6 +274,11 @@ class EvaluatorService:
         return sorted(wanted - self._existing)
 
 
+def _enabled(telemetry: Telemetry | None) -> Telemetry | None:
+    """Return telemetry that is on; None for any other."""
+    return telemetry if telemetry is not None and telemetry.enabled else None
+
+
 def _definitions(transport: Transport, codec: Codec, topology: Topology, store: EngineStore) -> Definitions:
     """Return the deployed programs; the store replaces those that the topic has lost."""
     return Definitions(
@@ -284,6 +297,7 @@ def _workflows(
         hot_steps=settings.hot_steps,
         max_open_events=settings.max_unanswered_events,
         runs_scripts=settings.allow_scripts,
+        deadlines=_deadlines(settings),
         run_limits=RunLimits(
             max_steps=settings.max_workflow_steps,
             max_payload_bytes=settings.max_payload_bytes,
@@ -291,3 +305,9 @@ def _workflows(
             max_state_bytes=settings.max_state_bytes,
         ),
     )
+
+
+def _deadlines(settings: EvaluatorSettings) -> Callable[[str], int | None] | None:
+    """Return the function that gives the time for a facet's events; None where no facet has one by the settings."""
+    found = deadlines_of(settings.deadlines or "")
+    return found.of if found else None

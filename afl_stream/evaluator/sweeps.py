@@ -1,6 +1,7 @@
 """Regular sweeps of a control loop over what no record wakes.
 
-These are parked answers, runs left half done, outbox rows of writers that died, and finished runs to purge.
+These are parked answers, early events, unanswered events that are published again, runs left half done, outbox rows of
+writers that died, and finished runs to purge.
 """
 
 from __future__ import annotations
@@ -13,11 +14,14 @@ from afl.core.clock import ahead_ms, has_waited
 from afl.core.probes import Probe, no_probe
 from afl.engine.errors import StoreCorrupt, VersionMismatchError
 from afl_stream.evaluator.context import EvaluatorContext
+from afl_stream.evaluator.external.early_sweep import EarlySweep
 from afl_stream.evaluator.outbox import OutboxPublisher
-from afl_stream.evaluator.parked_answers import ParkedAnswers
+from afl_stream.evaluator.parked.parked_answers import ParkedAnswers
 from afl_stream.evaluator.retention import Retention
+from afl_stream.evaluator.timers.republishing import Republishing
 from afl_stream.evaluator.unit_of_work import UnitOfWork
 from afl_stream.partitioner import partition_for
+from afl_stream.transport import Admin
 
 _log = logging.getLogger(__name__)
 
@@ -41,6 +45,7 @@ class Sweeps:
         publisher: OutboxPublisher,
         runnable: deque[str],
         commit: Callable[[UnitOfWork], None],
+        admin: Admin,
         probe: Probe = no_probe,
     ) -> None:
         """Take the context.
@@ -52,10 +57,22 @@ class Sweeps:
         self._runnable = runnable
         self._retention = Retention(context, probe)
         self._parked = ParkedAnswers(context, commit)
+        self._republishing = Republishing(context, admin, commit, probe)
+        self._early = EarlySweep(context, commit)
         self._swept_s = self._adopted_s = self._judged_s = float("-inf")
         # Where pollers answer tasks this is normal, and the following steps are waited for.
         slow_ms = context.config.evaluator.lane_sweep_after_ms
         self._adopt_after_ms = min(_ANSWERED_AFTER_MS, slow_ms) if context.config.dispatch.has_tasks else slow_ms
+
+    @property
+    def republished(self) -> int:
+        """The number of events that were published again."""
+        return self._republishing.count
+
+    @property
+    def is_busy(self) -> bool:
+        """Return whether a sweep is under way that continues at once."""
+        return self._republishing.is_busy
 
     def run_due(self) -> None:
         """Do what is due."""
@@ -66,12 +83,15 @@ class Sweeps:
         if self._context.lanes.owned and now_s - self._judged_s >= _JUDGED_EVERY_S:
             self._judged_s = now_s
             self._parked.turn(now_ms)
+        self._republishing.run_due()
         if now_s - self._swept_s < _INTERVAL_S:
             return
         self._swept_s = now_s
         self._publisher.retry_undeliverable()
         self._publish_orphans(now_ms)
         self._retention.run_due()
+        if self._context.lanes.owned:
+            self._early.turn(now_ms)
 
     def queue_runnable(self, partitions: Collection[int]) -> None:
         """Queue the runnable workflows of these control partitions that are not queued yet."""

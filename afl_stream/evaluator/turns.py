@@ -3,31 +3,49 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from afl.core.clock import Clock
 from afl.engine.errors import VersionMismatchError
 from afl.engine.execution.scripts import finish_script, offer_again
+from afl.engine.model.store import TimerRow
 from afl_stream.evaluator.refusals import REFUSALS
 from afl_stream.evaluator.script_turns import EndedScript
 from afl_stream.evaluator.unit_of_work import UnitOfWork
 
 
 class Turn(NamedTuple):
-    """A workflow that can continue without a record: by itself, or because one of its scripts has ended."""
+    """A workflow that can continue without a record: by itself, or because one of its scripts has ended.
+
+    Or a timer of it is due: timers/timer_turns.py fires it.
+    """
 
     workflow_id: str
     script: EndedScript | None = None
+    timer: TimerRow | None = None
+
+
+def turns_of(ended: Iterable[EndedScript], timers: Iterable[TimerRow]) -> list[Turn]:
+    """Return the turns of scripts that have ended, and of timers that are due."""
+    scripted = [Turn(script.job.workflow_id, script) for script in ended]
+    return scripted + [Turn(timer.workflow_id, timer=timer) for timer in timers]
+
+
+def timers_of(turns: Iterable[Turn]) -> list[TimerRow]:
+    """Return the timers among turns."""
+    return [turn.timer for turn in turns if turn.timer is not None]
 
 
 def take_turns(unit: UnitOfWork, turns: Sequence[Turn], clock: Clock, until_s: float) -> float:
     """Continue workflows, one at least, until the monotonic clock reaches `until_s`; return how many seconds that took.
 
-    Runnable workflows that are left are put off.
+    Runnable workflows that are left are put off. Turns of timers are left out: they come behind the records.
     """
     started_s = time.monotonic()
     for number, turn in enumerate(turns):
+        if turn.timer is not None:
+            continue
         if number and turn.script is None and clock.monotonic_s() > until_s:
             unit.postponed.append(turn.workflow_id)
         else:

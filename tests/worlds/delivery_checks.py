@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from afl.engine.model.store import COMPLETED
 from afl.engine.states import EventState, StepState
 from afl_stream.transport import Record, TopicPartition
-from afl_stream.wire.messages import Event, StartWorkflow, StepContinue, StepFailed
+from afl_stream.wire.messages import Event, ExternalEvent, StartWorkflow, StepContinue, StepFailed
 from tests.worlds.deployment import Deployment, unique_ids
 from tests.worlds.facets import facets_with_events
 
@@ -45,7 +45,7 @@ def assert_no_offset_past_its_effect(deployment: Deployment) -> None:
     """
     topology = deployment.topology
     topics = [topology.facet(facet) for facet in facets_with_events(deployment.programs)]
-    read = [topology.control(), topology.commands()]
+    read = [topology.control(), topology.commands(), topology.external()]
     agents = deployment.committed(deployment.agent_group, topics)
     evaluators = deployment.committed(deployment.config.evaluator_group, read)
     stored = {
@@ -85,6 +85,9 @@ class _Effects:
         message = self._deployment.codec.decode(record.value, record.headers, json_allowed=True)
         if isinstance(message, StartWorkflow):
             return self._deployment.store.load_workflow(message.workflow_id) is not None
+        if isinstance(message, ExternalEvent):
+            assert message.id is not None
+            return bool(self._deployment.store.known_events([(message.workflow_id, message.id)]))
         assert isinstance(message, StepContinue)
         workflow_id = message.step_id.partition(":")[0]
         if workflow_id not in self._states:

@@ -31,7 +31,7 @@ from afl_stream.topics.declared import Topology
 from afl_stream.transport import CommittedOffset, Headers, Record, TopicPartition
 from afl_stream.wire.codec import Codec
 from afl_stream.wire.headers import headers_for
-from afl_stream.wire.messages import Answer, Event, Lifecycle, Message, workflow_of
+from afl_stream.wire.messages import Answer, Event, ExternalEvent, Lifecycle, Message, workflow_of
 from tests.record_headers import headers_of
 from tests.worlds.cluster import Cluster
 from tests.worlds.embedded_cluster import EmbeddedCluster
@@ -242,7 +242,7 @@ class Deployment:
         stored = {(at.topic, at.partition): offset for at, offset in self.store.positions().items()}
         return all(
             record.offset < stored.get((record.topic, record.partition), 0)
-            for topic in (self.topology.control(), self.topology.commands())
+            for topic in (self.topology.control(), self.topology.commands(), self.topology.external())
             for record in self.records(topic)
         )
 
@@ -297,9 +297,11 @@ class Deployment:
         self.flush()
 
     def send(self, message: Any, *, key: bytes | None = None, partition: int | None = None) -> None:
-        """Produce an answer or a command to its topic, by default under its workflow's id."""
+        """Produce an answer, a command or an external event to its topic, by default under its workflow's id."""
         is_answer = isinstance(message, Answer)
         topic = self.topology.control() if is_answer else self.topology.commands()
+        if isinstance(message, ExternalEvent):
+            topic = self.topology.external()
         if key is None:
             key = (workflow_of(message.step_id) if is_answer else message.workflow_id).encode()
         value = self.codec.encode(message, topic)

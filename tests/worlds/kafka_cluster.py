@@ -127,7 +127,7 @@ class KafkaCluster:
         """Return what the parties should have among them."""
         topics = {self._topology.facet(facet) for worker in deployment.workers for facet in worker.facets}
         if deployment.evaluators:
-            topics |= {self._topology.control(), self._topology.commands()}
+            topics |= {self._topology.control(), self._topology.commands(), self._topology.external()}
         existing = deployment.transport.admin().topics(topics)
         return {TopicPartition(name, n) for name, found in existing.items() for n in range(found.partitions)}
 

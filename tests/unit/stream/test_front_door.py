@@ -10,7 +10,7 @@ import afl_stream
 
 #: Modules and packages that only an evaluator, a compiler or a store has a use for.
 HEAVY = ("afl.engine", "afl.evaluation", "afl.stores", "afl.workers", "afl.parser", "afl.grammar", "afl.syntax")
-HEAVY_LIBRARIES = ("lark", "sqlite3", "pymongo", "rich", "click", "opentelemetry", "anthropic")
+HEAVY_LIBRARIES = ("lark", "sqlite3", "pymongo", "rich", "click", "opentelemetry", "anthropic", "croniter", "dateutil")
 
 
 @pytest.mark.parametrize("name", ["Client", "Agent", "Audit"])
