@@ -50,6 +50,7 @@ class DevOptions:
     timeout_s: float | None = None
     audit_file: str | None = None
     stay: bool = False
+    skip_time: bool = False
 
 
 @click.command("dev")
@@ -64,6 +65,7 @@ class DevOptions:
 @workflow_id_option
 @timeout_option
 @click.option("--audit", "audit_file", metavar="PATH", help="Audit file; by default audit.jsonl in the data directory.")
+@click.option("--skip-time", is_flag=True, help="Jump over waits for a time instead of waiting.")
 @click.option("--stay", is_flag=True, help="Continue after the run's end, until Ctrl-C.")
 @allow_scripts_option
 @new_store_option
@@ -72,8 +74,9 @@ class DevOptions:
 def dev_command(invocation: Invocation, **given: Any) -> ExitCode:
     """Run FILEs in one process: topics, evaluator, agents and audit, and a run of the workflow.
 
-    Ends with the run. If the run waits for events without a handler, it ends with 1 and nothing is lost:
-    `afl-stream continue` answers, and `afl-stream evaluator --until-idle` (or dev with the same --id) continues.
+    Ends with the run. If the run waits for events without a handler, or for external events, it ends with 1 and nothing
+    is lost: `afl-stream continue` answers and `afl-stream raise` raises an event, and `afl-stream evaluator
+    --until-idle` (or dev with the same --id) continues. With --skip-time, events without a handler time out.
 
     \b
     Examples:
@@ -82,6 +85,7 @@ def dev_command(invocation: Invocation, **given: Any) -> ExitCode:
       afl-stream dev orders.afl --id order-17 --input order=17
     """
     find_modules_here()
+    from afl.core.clock import SkippingClock
     from afl_stream.commands.programs import checked_inputs, compile_program
     from afl_stream.dev import LocalDeployment
     from afl_stream.evaluator.service import tune_collector
@@ -105,6 +109,7 @@ def dev_command(invocation: Invocation, **given: Any) -> ExitCode:
         facets=options.facets,
         audit_path=audit_path,
         new_store=invocation.new_store,
+        clock=SkippingClock() if options.skip_time else None,
     ) as deployment, draining(deployment.stop, deployment.remaining):  # fmt: skip
         tune_collector()
         _check_handlers(deployment, options, program)
@@ -174,6 +179,10 @@ def _check_handlers(deployment: LocalDeployment, options: DevOptions, program: C
         refuse_unused_facets(options.facets, registered)
     for name in registered:
         declared = program.declarations.get(name)
+        if declared is not None and declared.is_library:
+            raise CommandRefused(
+                f"a handler is registered for {name}, which the runtime answers itself: its steps ask no handler"
+            )
         if declared is not None and declared.kind is not Kind.EVENT_FACET:
             raise CommandRefused(
                 f"a handler is registered for {name}, which is a {declared.kind.value} without events: its steps ask no"

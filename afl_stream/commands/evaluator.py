@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import click
@@ -17,6 +18,7 @@ from afl_stream.exit_codes import ExitCode
 if TYPE_CHECKING:
     from afl.engine.model.plan import FacetPlan
     from afl.engine.operations.unanswered import WaitingStep
+    from afl_stream.commands.sleeping import SleepingRuns
     from afl_stream.evaluator.control_stats import ControlStats
 
 
@@ -35,6 +37,8 @@ def evaluator_command(invocation: Invocation, until_idle: bool) -> ExitCode:
     All evaluators of a deployment share one store. An evaluator with another, or with an empty one although its group
     has read records, ends with 3 and says where the right one was last seen; --new-store is for a lost store.
 
+    With --until-idle it does not wait for timers that are not due yet, and says how many runs sleep, and until when.
+
     SIGTERM and Ctrl-C drain: it finishes the current work, then ends with 0.
 
     \b
@@ -48,6 +52,7 @@ def evaluator_command(invocation: Invocation, until_idle: bool) -> ExitCode:
     from afl.workers.heartbeat import registered_server
     from afl.workers.server_record import ServerRecord
     from afl_stream.commands.idleness import DRAIN_LIMIT_S, Idleness, ends_when
+    from afl_stream.commands.sleeping import sleeping_runs
     from afl_stream.commands.unanswered import facets_of_steps
     from afl_stream.evaluator.service import EvaluatorService, tune_collector
     from afl_stream.outage import waited_out
@@ -94,8 +99,9 @@ def evaluator_command(invocation: Invocation, until_idle: bool) -> ExitCode:
             service.run(stop, lambda _: idleness.busy(), on_idle)
         stats = service.loop.stats()
         waiting = all_waiting_steps(store) if until_idle else ()
+        sleeping = sleeping_runs(store) if until_idle else None
         facets = facets_of_steps(store, waiting)
-    _report_end(invocation, stats, waiting if until_idle else None, facets)
+    _report_end(invocation, stats, waiting if until_idle else None, sleeping, facets)
     return ExitCode.OK
 
 
@@ -103,6 +109,7 @@ def _report_end(
     invocation: Invocation,
     stats: ControlStats,
     waiting: Sequence[WaitingStep] | None,
+    sleeping: SleepingRuns | None,
     facets: Mapping[str, FacetPlan],
 ) -> None:
     """Print what an evaluator has done, and what waits for answers; `waiting` None: that was not looked up."""
@@ -112,11 +119,27 @@ def _report_end(
     terminal = invocation.terminal()
     outcomes = {outcome.value: count for outcome, count in stats.outcomes.items()}
     if terminal.as_json:
-        document = {"outcomes": outcomes, "batches": stats.batches, "published": stats.published}
+        document: dict[str, object] = {
+            "outcomes": outcomes,
+            "batches": stats.batches,
+            "published": stats.published,
+            "events": {**stats.events.happened, "dropped_for": dict(stats.events.dropped)},
+            "continued": stats.events.continued,
+            "timers": asdict(stats.timers),
+            "republished": stats.republished,
+            "firings": dict(stats.firings),
+        }
         listed = {} if waiting is None else {"waiting": [waiting_document(step) for step in waiting]}
-        terminal.document({**document, **listed})
+        asleep = {} if sleeping is None else {"sleeping": {"runs": sleeping.runs, "next_at_ms": sleeping.next_ms}}
+        terminal.document({**document, **listed, **asleep})
     else:
         text = ", ".join(f"{count} {outcome}" for outcome, count in outcomes.items())
-        terminal.remark(f"records: {text or 'none'}; {stats.published} published")
+        fired = f"timers: {stats.timers.fired} fired; " if stats.timers.fired else ""
+        terminal.remark(f"records: {text or 'none'}; {fired}{stats.published} published")
+        if stats.events.dropped:
+            text = ", ".join(f"{count} {reason}" for reason, count in stats.events.dropped.items())
+            terminal.remark(f"external events that became dead letters: {text}")
         for line in unanswered_lines(invocation, waiting or (), facets):
             terminal.remark(line)
+        if sleeping is not None:
+            terminal.remark(str(sleeping))

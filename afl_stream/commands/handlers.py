@@ -62,7 +62,7 @@ def handlers_list(invocation: Invocation) -> ExitCode:
     return ExitCode.OK
 
 
-@handlers_group.command("register")
+@handlers_group.command("register", short_help="Register the handlers of each MODULE.")
 @click.argument("modules", nargs=-1, required=True, metavar="MODULE...")
 @facets_option
 @click.option(

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from afl.core.json_objects import DuplicateKey, NotJson, input_value, read_json
-from afl.core.values import plain_values
+from afl.core.values import plain_value, plain_values
 from afl.engine.types import Value
 from afl_stream.commands.refusals import CommandRefused
 
@@ -41,6 +41,25 @@ def json_object(text: str, what: str) -> dict[str, Value]:
 
     Raises CommandRefused, and ValueRefused for a number or text that is not an AFL value.
     """
+    value, where = _json_of(text, what)
+    if not isinstance(value, dict):
+        kind = {list: "an array", str: "a string", bool: "a Boolean", type(None): "null"}.get(type(value), "a number")
+        raise CommandRefused(f'{where}: expected a JSON object such as {{"name": "value"}}, found {kind}')
+    return plain_values(value, what)
+
+
+def json_value(text: str, what: str, *, remedy: str = "") -> Value:
+    """Return any AFL value given as JSON, as `json_object` takes it. `remedy` says how to write a plain text.
+
+    Raises as `json_object`.
+    """
+    value, _ = _json_of(text, what, remedy)
+    plain: Value = plain_value(value, what)
+    return plain
+
+
+def _json_of(text: str, what: str, remedy: str = "") -> tuple[object, str]:
+    """Return what a JSON text says, and the words for where it stands."""
     where = what
     if text == "-":
         text, where = sys.stdin.read(), f"{what} (standard input)"
@@ -60,13 +79,10 @@ def json_object(text: str, what: str) -> dict[str, Value]:
     except json.JSONDecodeError as error:
         shown = text if len(text) <= 60 else text[:57] + "..."
         # A file's name without its @, nearly always.
-        hint = f"; a file is read with @: @{text}" if where == what and os.path.isfile(text) else ""
+        hint = f"; a file is read with @: @{text}" if where == what and os.path.isfile(text) else remedy
         raise CommandRefused(
             f"{where}: not JSON: {error.msg} (line {error.lineno}, column {error.colno}): {shown!r}{hint}"
         ) from None
     except ValueError as error:
         raise CommandRefused(f"{where}: not JSON: {error}") from None
-    if not isinstance(value, dict):
-        kind = {list: "an array", str: "a string", bool: "a Boolean", type(None): "null"}.get(type(value), "a number")
-        raise CommandRefused(f'{where}: expected a JSON object such as {{"name": "value"}}, found {kind}')
-    return plain_values(value, what)
+    return value, where

@@ -11,6 +11,7 @@ from afl.core.types import type_name
 from afl.engine.model.plan import FacetPlan, WorkflowPlan
 from afl.engine.model.store import CANCELLED, COMPLETED, ERROR, PAUSED, ErrorRecord, WorkflowRow
 from afl.engine.operations.unanswered import WaitingStep
+from afl.engine.states import EventState
 from afl.output.source_places import SourcePlace, find_place, lines_at, source_text
 from afl_stream.commands.invocation import Invocation
 from afl_stream.commands.terminal import Terminal, duration_text, time_text, value_text
@@ -118,18 +119,45 @@ def show_result(terminal: Terminal, row: WorkflowRow, program: CompiledProgram |
 def show_waiting(
     invocation: Invocation, terminal: Terminal, waiting: Sequence[WaitingStep], plan: WorkflowPlan | None
 ) -> None:
-    """List the events that have no handler here, each with the command that answers it."""
+    """List the events that have no handler here, each with the command that answers it, and what else it waits for."""
+    for line in wait_lines(invocation, waiting):
+        terminal.line(line)
+    waiting = [step for step in waiting if not step.asks_nobody]
+    if not waiting:
+        return
     facets = facets_of(plan)
     count = len(waiting)
     terminal.line(f"{count} event{'s wait' if count > 1 else ' waits'} for an answer:")
     for step in waiting[:_MOST_WAITING]:
         terminal.line(f"  {step.facet}({value_text(dict(step.payload), 200)})")
         again = f", attempt {step.attempt}" if step.attempt > 1 else ""
+        if step.until_ms is not None:
+            again += f", until {time_text(step.until_ms)}"
         terminal.line(f"    step {step.step_id}, waits since {time_text(step.since_ms)}{again}")
         result = "{...}" if step.facet not in facets else result_form(facets[step.facet])
         terminal.line(f"    {invocation.command_line('continue', step.step_id, '--result', result)}")
     if count > _MOST_WAITING:
         terminal.line(f"  ... and {count - _MOST_WAITING} more")
+
+
+def wait_lines(invocation: Invocation, waiting: Sequence[WaitingStep]) -> list[str]:
+    """Return what steps wait for that ask no agent: external events, with the command that raises each, and times."""
+    waits = [step for step in waiting if step.asks_nobody]
+    lines: list[str] = []
+    for step in waits[:_MOST_WAITING]:
+        until = "" if step.until_ms is None else f" until {time_text(step.until_ms)}"
+        if step.event_name is not None:
+            what = f" for event {printable(step.event_name)}"
+        elif step.event_state == EventState.RETRYING:
+            what = f" for attempt {step.attempt + 1} of {step.facet}"
+        else:
+            what = f" ({step.facet})"
+        lines += [f"waits{until}{what}", f"  step {step.step_id}"]
+        if step.event_name is not None:
+            lines.append(f"  {invocation.command_line('raise', step.workflow_id, step.event_name, 'DATA')}")
+    if len(waits) > _MOST_WAITING:
+        lines.append(f"... and {len(waits) - _MOST_WAITING} more waits")
+    return lines
 
 
 def facets_of(plan: WorkflowPlan | None) -> Mapping[str, FacetPlan]:
@@ -145,6 +173,8 @@ def waiting_document(step: WaitingStep) -> dict[str, object]:
         "facet": step.facet,
         "attempt": step.attempt,
         "since_ms": step.since_ms,
+        "event": step.event_name,
+        "until_ms": step.until_ms,
         "payload": dict(step.payload),
     }
 

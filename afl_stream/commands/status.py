@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from afl.core.clock import epoch_ms
+from afl.core.text.printable import printable
 from afl_stream.commands.arguments import common
 from afl_stream.commands.invocation import Invocation, described_store, open_store
 from afl_stream.commands.refusals import NotFound
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
 
 #: Steps shown without --all.
 _MOST_STEPS = 60
+#: Names of pending events that are shown.
+_MOST_NAMES = 10
+#: How a step waits that no agent is asked for, by the state of its event.
+_WAITS = {"": "waits for its turn", "event.Waiting": "waits", "event.Retrying": "waits to try again"}
 
 
 @click.command("status")
@@ -113,15 +118,33 @@ def _show_run(
     took = duration_text(max((row.ended_at_ms or now_ms) - row.created_at_ms, 0))
     terminal.line(f"{row.name}  {row.id}")
     again = f", run again {row.execution - 1:,} times" if row.execution > 1 else ""
+    if row.executions_before:
+        again += f", execution {row.execution_number:,}"
     terminal.line(f"{_status_text(row)}, started {time_text(row.created_at_ms)}, {took}, {row.steps:,} steps{again}")
     if row.inputs:
         terminal.values("inputs", row.inputs.items())
     show_result(terminal, row, program)
     if root is not None:
         _show_tree(terminal, root, row, program, all_steps=all_steps)
+    _show_pending(invocation, terminal, store, row)
     waiting = waiting_steps(store, row.id)
     if waiting:
         show_waiting(invocation, terminal, waiting, plan)
+
+
+def _show_pending(invocation: Invocation, terminal: Terminal, store: EngineStore, row: WorkflowRow) -> None:
+    """Show how many external events no step has taken, by name."""
+    from collections import Counter
+
+    pending = store.pending_events([row.id]).get(row.id, [])
+    if not pending:
+        return
+    names = Counter(printable(event.name) for event in pending)
+    shown = ", ".join(f"{name} ({count:,})" if count > 1 else name for name, count in names.most_common(_MOST_NAMES))
+    more = f" and {len(names) - _MOST_NAMES:,} more names" if len(names) > _MOST_NAMES else ""
+    count = f"{len(pending):,} external event{'s' * (len(pending) != 1)}"
+    look = invocation.command_line("history", row.id)
+    terminal.line(f"{count} that no step has taken: {shown}{more}; {look}")
 
 
 def _show_purged(terminal: Terminal, tombstone: Tombstone) -> None:
@@ -212,7 +235,7 @@ def step_status(node: TreeNode, row: WorkflowRow) -> str:
     if row.status in ENDED_STATUSES:
         return "stopped"
     if node.is_waiting:
-        return "waits for an answer" if node.step.event_state else "waits for its turn"
+        return _WAITS.get(node.step.event_state, "waits for an answer")
     return "waits for its steps" if row.status == PAUSED else "runs"
 
 
@@ -230,6 +253,8 @@ def _row_document(row: WorkflowRow, program: CompiledProgram | None = None) -> d
         "status": shown_status(row.status),
         "runnable": row.runnable,
         "execution": row.execution,
+        "execution_number": row.execution_number,
+        "pending_events": row.pending_events,
         "steps_made": row.steps,
         "program": row.program,
         "inputs": dict(row.inputs),

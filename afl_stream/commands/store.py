@@ -18,6 +18,7 @@ from afl_stream.exit_codes import ExitCode
 from afl_stream.settings.durations import EXAMPLES, duration_ms
 
 if TYPE_CHECKING:
+    from afl.engine.model.schedules import ScheduleRow
     from afl.engine.model.store import OutboxRecord, WorkflowRow
     from afl.stores.maintenance.check import RecordRules
     from afl.stores.public.persistence import EngineStore
@@ -34,7 +35,7 @@ def store_group() -> None:
     """Check the store, and purge finished runs. Both may run while the deployment is at work."""
 
 
-@store_group.command("check")
+@store_group.command("check", short_help="Check the whole store.")
 @common
 def store_check(invocation: Invocation) -> ExitCode:
     """Check the whole store: for steps without workflow, events without step, rows of other releases, lanes without an
@@ -53,7 +54,7 @@ def store_check(invocation: Invocation) -> ExitCode:
     config, terminal = invocation.settings(), invocation.terminal()
     found = []
     with open_store(config) as store:
-        inspection = Inspection(store=store, records=_rules(config))
+        inspection = Inspection(store=store, records=_rules(config), schedule_fault=_schedule_fault)
         for finding in inspection.findings():
             found.append(finding)
             if not terminal.as_json:
@@ -88,7 +89,7 @@ class PurgeOptions:
     dry_run: bool = False
 
 
-@store_group.command("purge")
+@store_group.command("purge", short_help="Delete finished runs, and leave a tombstone of each.")
 @click.option("--older-than", metavar="TIME", help="Runs that ended longer ago: 30d, 12h. By default store.retention.")
 @click.option("--workflow", "workflow_ids", multiple=True, metavar="ID", help="This run; repeat for several.")
 @click.option("--dry-run", is_flag=True, help="Only say which runs it would be.")
@@ -152,6 +153,12 @@ def _rules(config: StreamConfig) -> RecordRules:
         return control_lane(partition_for(workflow_id.encode(), config.topics.control_partitions))
 
     return RecordRules(lane_of=lane_of, step_of=step_of)
+
+
+def _schedule_fault(row: ScheduleRow) -> tuple[str, str] | None:
+    from afl_stream.schedules.documents import row_fault
+
+    return row_fault(row.id, row.next_at_ms, row.document)
 
 
 def _counted(count: int, what: str) -> str:

@@ -27,7 +27,7 @@ def topics_group() -> None:
     """Plan and create topics. No other command or service creates a topic."""
 
 
-@topics_group.command("plan")
+@topics_group.command("plan", short_help="Show which topics are missing or differ.")
 @files_argument(required=False)
 @click.option("--script", is_flag=True, help="Print the commands of Kafka's own tool that create what is missing.")
 @common

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Final
 
 from afl.engine.model.plan import FacetPlan, WorkflowPlan
 from afl.engine.operations.unanswered import WaitingStep, unanswered_facets, waiting_steps
+from afl.engine.states import EventState
 from afl.stores.public.persistence import EngineStore
 from afl_stream.client.client import Client, NotAnswered
 from afl_stream.commands.invocation import Invocation, store_here
 from afl_stream.commands.programs import program_of, stored_plan
-from afl_stream.commands.reports import facets_of, result_form, shown_status
+from afl_stream.commands.reports import facets_of, result_form, shown_status, wait_lines
 from afl_stream.transport import Transport, TransportError
 from afl_stream.wire.command_answers import RefusedByEvaluator
 from afl_stream.wire.messages import Lifecycle
@@ -31,10 +32,11 @@ def unanswered_lines(
 ) -> list[str]:
     """Return for each facet the step that has waited longest, and the commands that would help.
 
-    `facets` are those of the program, if it is known: they give the form of an answer.
+    `facets` are those of the program, if it is known: they give the form of an answer. Before them come the steps that
+    wait for external events and for times.
     """
-    found = unanswered_facets(steps)
-    lines: list[str] = []
+    found = unanswered_facets(step for step in steps if not step.asks_nobody)
+    lines = wait_lines(invocation, steps)
     for waits in found[:_MOST_FACETS]:
         plan = facets.get(waits.facet)
         result = "{...}" if plan is None else result_form(plan)
@@ -127,8 +129,10 @@ def _described(workflow_id: str, outputs: Mapping[str, object]) -> list[WaitingS
                         step_id=step_id,
                         facet=facet,
                         attempt=attempt,
-                        payload={},
+                        payload={"name": event} if isinstance(event := entry.get("event"), str) else {},
                         since_ms=since_ms,
+                        event_state=state if isinstance(state := entry.get("state"), str) else EventState.CREATED,
+                        until_ms=until_ms if isinstance(until_ms := entry.get("until_ms"), int) else None,
                     )
                 )
     return steps

@@ -1,0 +1,1 @@
+"""The commands about external events, and about the executions that they are carried over."""
