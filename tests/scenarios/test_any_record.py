@@ -42,9 +42,7 @@ class EveryReader:
         self.deployment = embedded(directory, ANY, control_partitions=partitions)
         # A file does not keep them.
         self.has_markers = directory is None
-        self.topics = [
-            name for name in self.deployment.broker.topics() if ".dlq." not in name and not name.endswith(".external")
-        ]
+        self.topics = [name for name in self.deployment.broker.topics() if ".dlq." not in name]
         self.runs = 0
         self.open()
 
@@ -53,7 +51,7 @@ class EveryReader:
         deployment.evaluator()
         deployment.worker({ASK: answer})
         self.written = io.BytesIO()
-        config = AuditConfig(stream=deployment.config, commands=True, lifecycle=True)
+        config = AuditConfig(stream=deployment.config, commands=True, external=True, lifecycle=True)
         self.audit = Audit(config, EmbeddedTransport(deployment.broker), AuditStream(self.written))
         self.milestones = deployment.client.milestones(from_beginning=True)
         self.work()
@@ -89,11 +87,11 @@ class EveryReader:
         """Both of the evaluator's, the agent's and what the audit reads of them and of the lifecycle."""
         deployment = self.deployment
         topology = deployment.topology
-        control, commands = TopicPartition(topology.control(), 0), TopicPartition(topology.commands(), 0)
-        assert sorted(deployment.evaluators[0].stats.paused) == sorted([control, commands])
+        read = [TopicPartition(topic, 0) for topic in (topology.control(), topology.commands(), topology.external())]
+        assert sorted(deployment.evaluators[0].stats.paused) == sorted(read)
         (reason,) = deployment.workers[0].agent.health().reasons
         assert reason.startswith(f"{topology.facet(ASK)}[0] offset ")
-        followed = [control.topic, commands.topic, topology.facet(ASK), topology.lifecycle()]
+        followed = [*(partition.topic for partition in read), topology.facet(ASK), topology.lifecycle()]
         problems = [problem.partition("[0] offset ")[0] for problem in self.audit.problems]
         assert sorted(problems) == sorted(followed)
 

@@ -334,7 +334,7 @@ def test_a_store_of_another_cluster_is_continued_where_the_operator_says_so(
     desk.finish()
 
     reported = [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR]
-    assert len(reported) == 2, "control and commands"
+    assert len(reported) == 3, "control, commands and external"
     assert all("cluster another" in message for message in reported)
     assert deployment.workflow("wf-1").status == COMPLETED
     assert elsewhere.items() <= deployment.store.positions().items()

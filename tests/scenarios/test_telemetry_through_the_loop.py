@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader, NumberDataPoint
 from opentelemetry.sdk.trace import TracerProvider
 
 from afl.core.clock import ManualClock
@@ -23,10 +24,13 @@ from afl_stream.embedded.transport import EmbeddedTransport
 from afl_stream.errors import ConfigError
 from afl_stream.evaluator.service import EvaluatorService
 from afl_stream.evaluator.telemetry_sinks import open_telemetry
+from afl_stream.schedules.spec import ScheduleSpec
 from afl_stream.settings.config import EvaluatorSettings, TelemetrySettings
 from afl_stream.wire.headers import header, headers_for
 from afl_stream.wire.messages import FailureReason, StartWorkflow, StepContinue, StepFailed
 from tests.worlds.deployment import START_MS
+from tests.worlds.naps import NAPS
+from tests.worlds.signals import SIGNALS, Signals
 from tests.worlds.world import World
 from tests.worlds.worlds import EMBEDDED
 
@@ -248,3 +252,55 @@ def test_without_its_extra_opentelemetry_is_an_error_that_names_it() -> None:
 
     assert said.startswith("ConfigError: telemetry: sink: found 'opentelemetry without opentelemetry'")
     assert "pip install afl-stream[otel]" in said
+
+
+def test_figures_of_external_events_timers_and_schedules_are_those_of_the_counters(world: World) -> None:
+    telemetry, reader = Telemetry(), InMemoryMetricReader()
+    figures = OpenTelemetrySink(TracerProvider(shutdown_on_exit=False), MeterProvider([reader], shutdown_on_exit=False))
+    settings = EvaluatorSettings(max_pending_events=1)
+    deployment = world.deployment(SIGNALS, NAPS, telemetry=telemetry, evaluator=settings)
+    run = Signals(deployment)
+    run.start("Once", name="go")
+    for number in range(3):
+        run.raises("go", number, workflow_id="wf-1" if not number else "early", event_id=f"e-{number}")
+    deployment.client.start("naps.Doze", {"ms": 60_000}, workflow_id="nap")
+    nightly = ScheduleSpec(workflow="naps.Doze", inputs={"ms": 600_000}, interval_ms=60_000)
+    deployment.client.put_schedule("often", nightly)
+    deployment.settle()
+    run.pass_time(61_000)
+    run.pass_time(60_000)
+
+    for event in telemetry.events:
+        figures.emit(event)
+    stats = run.evaluator.stats
+    assert stats.firings == {"started": 1, "skipped": 1}
+    assert stats.events.happened == {"raised": 3, "taken": 1, "early": 1, "dropped": 1}
+    assert (counted(reader, "afl.schedule.firings"), counted(reader, "afl.external_events")) == (
+        stats.firings,
+        stats.events.happened,
+    )
+    assert counted(reader, "afl.external_events.dropped") == stats.events.dropped == {"TooManyEarlyEvents": 1}
+    assert stats.timers.fired == 1
+    assert counted(reader, "afl.timer.lateness") == {"sleep": 1}
+    (late_ms,) = [event.details["lateMs"] for event in telemetry.events if event.event_type == "timers.fired"]
+    assert late_ms == {"sleep": [stats.timers.late_ms]}
+
+
+def counted(reader: InMemoryMetricReader, name: str) -> dict[object, float]:
+    """Return the values of a counter, or how often a histogram was recorded, by the only attribute that it has."""
+    found = reader.get_metrics_data()
+    assert found is not None
+    points = [
+        point
+        for of_resource in found.resource_metrics
+        for of_scope in of_resource.scope_metrics
+        for metric in of_scope.metrics
+        if metric.name == name
+        for point in metric.data.data_points
+    ]
+    return {
+        next(iter((point.attributes or {}).values())): point.value
+        if isinstance(point, NumberDataPoint)
+        else getattr(point, "count", 0)
+        for point in points
+    }

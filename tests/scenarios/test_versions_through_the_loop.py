@@ -113,7 +113,7 @@ def test_a_newer_record_in_json_pauses_its_partition_too(world: World, component
 
 def _deployed_by_a_newer_release(deployment: Deployment, *, in_the_record: bool) -> str:
     """Return a program that a newer release has deployed: of a newer form, or in a newer record."""
-    text = json.dumps({"type": "Program", **({} if in_the_record else {"schemaVersion": "2.0"})})
+    text = json.dumps({"type": "Program", **({} if in_the_record else {"schemaVersion": "3.0"})})
     fingerprint = hashlib.sha256(text.encode()).hexdigest()
     packed = ProgramDefinition.packed(fingerprint, text)
     if in_the_record:

@@ -557,3 +557,39 @@ def test_a_wait_says_what_is_missing_an_evaluator_or_an_agent(
     assert "afl-stream agent --handlers MODULE --facet net.Note" in waiting.err
     assert "afl-stream continue w1:" in waiting.err
     assert """--result '{"ok": <Boolean>}'""" in waiting.err
+
+
+@pytest.mark.long
+def test_a_schedule_fires_by_the_clock_and_is_changed_from_anywhere(
+    command_line: KafkaCommandLine, elsewhere: KafkaCommandLine
+) -> None:
+    command_line.deployed()
+    command_line.evaluator()
+    inputs = ("--input", 'hosts=["a"]')
+
+    created = elsewhere("schedule", "create", "often", "Watch", "--cron", "* * * * * *", *inputs, "--overlap", "allow")
+    assert created.code == 0, created
+    assert created.out.splitlines()[0] == "schedule often is created: it starts net.Watch  * * * * * * (UTC)"
+    assert "an evaluator has accepted it" in created.err
+
+    def shown() -> Mapping[str, object]:
+        document = command_line("schedule", "show", "often", "--json").document
+        assert isinstance(document, dict)
+        return document
+
+    eventually(lambda: isinstance(fired := shown()["fired"], int) and fired >= 3, DEADLINE_S)
+    paused = elsewhere("schedule", "pause", "often")
+    assert (paused.code, paused.out) == (0, "schedule often is paused\n")
+    assert elsewhere("schedule", "pause", "often").out == "schedule often is paused already: nothing was changed\n"
+    triggered = elsewhere("schedule", "trigger", "often", "--json").document
+    eventually(lambda: command_line("status", triggered["workflow_id"]).code == 0, DEADLINE_S)
+    fired = int(str(shown()["fired"])) + 1
+    runs = command_line("status", "--json", "--limit", "1000").document
+    assert len(runs) == fired
+    assert {run["workflow"] for run in runs} == {"net.Watch"}
+
+    refused = elsewhere("schedule", "delete", "nobody")
+    assert refused.code == 2
+    assert "there is no schedule nobody" in refused.err
+    assert elsewhere("schedule", "delete", "often").code == 0
+    assert command_line("schedule", "list", "--json").document == []

@@ -9,6 +9,7 @@ import pytest
 import afl
 import afl_stream
 from afl_stream.embedded.transport import FAULT_POINTS
+from tests.eventually import eventually
 from tests.worlds.delivery_checks import assert_delivered, assert_no_offset_past_its_effect
 from tests.worlds.deployment import Deployment
 from tests.worlds.shop import SHOP, assert_one_answer_each, start_orders
@@ -42,9 +43,12 @@ EVALUATOR_POINTS = [point for point in points_of("control", "outbox", "store") i
 AGENT_POINTS = points_of("agent")
 AUDIT_POINTS = points_of("audit")
 SCRIPT_POINTS = points_of("scripts")
-#: Of pollers and runners, which are not on Kafka, of purging, and of claiming a deployment for a store: tests/unit,
-#: tests/contract and tests/scenarios crash there.
-ELSEWHERE = points_of("task", "execute", "claude", "purge", "claim")
+WAIT_POINTS = points_of("external", "timers")
+#: These are reached by a start that finds events in the store.
+EARLY_POINTS = {"external.found", "external.adopted"}
+#: Of pollers and runners, which are not on Kafka, of purging, of claiming a deployment for a store, of schedules, and
+#: of events that are published again: tests/unit, tests/contract and tests/scenarios crash there.
+ELSEWHERE = points_of("task", "execute", "claude", "purge", "claim", "schedules", "republish")
 #: test_registry_on_kafka.py crashes there.
 REGISTRY_POINTS = points_of("facet")
 
@@ -59,8 +63,27 @@ namespace stamps {
 """
 
 
+WAITS = """
+namespace waits {
+  workflow Wait(round: Long = 1, heard: String = "") => (heard: String, round: Long) andThen when {
+    case $.round > 1 => {
+      yield Wait(heard = $.heard, round = $.round)
+    }
+    case _ => {
+      early = afl.WaitForEvent(name = "word")
+      late = afl.WaitForEvent(name = "word")
+      pause = afl.Sleep(ms = 500)
+      inputs = Inputs(heard = early.data ++ " " ++ late.data, woke_at = pause.woke_at)
+      next = afl.ContinueAsNew(inputs = #{"round": 2, "heard": inputs.heard})
+    }
+  }
+  facet Inputs(heard: String, woke_at: Long)
+}
+"""
+
+
 def test_every_point_of_the_sources_belongs_to_a_party_here_or_to_the_embedded_transport() -> None:
-    of_parties = {*EVALUATOR_POINTS, *SCRIPT_POINTS, *AGENT_POINTS, *AUDIT_POINTS, *REGISTRY_POINTS}
+    of_parties = {*EVALUATOR_POINTS, *SCRIPT_POINTS, *WAIT_POINTS, *AGENT_POINTS, *AUDIT_POINTS, *REGISTRY_POINTS}
 
     assert probed() == {*of_parties, *DOCUMENT_POINTS, *ELSEWHERE, *FAULT_POINTS}
 
@@ -132,6 +155,33 @@ def test_an_evaluator_killed_while_a_script_runs_is_followed_by_one_that_runs_it
     row = deployment.store.load_workflow(run)
     assert row is not None
     assert (row.error, row.outputs) == (None, {"text": "3 is big"})
+
+
+@pytest.mark.parametrize("point", quick_first(WAIT_POINTS, {"external.given", "external.continued", "timers.fired"}))
+def test_an_evaluator_killed_while_it_handles_events_and_times_is_followed_by_one_that_has_each_once(
+    point: str, deployments: Deployments
+) -> None:
+    deployment = deployments(WAITS)
+    # One is raised before its workflow exists, and both twice.
+    for _ in range(2):
+        deployment.client.raise_event("wait-1", "word", "first", id="e-1")
+    if point in EARLY_POINTS:
+        first = deployment.processes.evaluator()
+        eventually(lambda: deployment.store.known_events([("wait-1", "e-1")]))
+        first.stop()
+    run = deployment.client.start("waits.Wait", workflow_id="wait-1")
+    for _ in range(2):
+        deployment.client.raise_event("wait-1", "word", "second", id="e-2")
+
+    deployment.processes.evaluator(point).when_dead()
+    assert_no_offset_past_its_effect(deployment)
+    deployment.processes.evaluator()
+    deployment.processes.finish([run])
+
+    row = deployment.store.load_workflow(run)
+    assert row is not None
+    assert (row.error, row.outputs) == (None, {"heard": "first second", "round": 2})
+    assert (row.execution_number, row.pending_events, deployment.store.timers_of(run)) == (2, 0, [])
 
 
 def kill_an_agent(deployment: Deployment, point: str, passes: int) -> None:

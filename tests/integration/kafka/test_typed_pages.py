@@ -11,6 +11,7 @@ import pytest
 from afl.config import MongoDBConfig
 from tests.architecture.page_tables import ROOT
 from tests.architecture.shell_sessions import files_of, type_page
+from tests.worlds.requirements import required_tool
 from tools.kafka.jars import cache_root
 
 pytestmark = pytest.mark.long
@@ -93,4 +94,18 @@ def test_what_the_page_about_stores_has_people_type_ends_as_it_says(mongodb: Mon
         in_place_of={"mongodb://127.0.0.1:27017/orders": mongodb.connection_string()},
         files=files_of((_DOCS / "running.md").read_text())[:2],
         timeout_s=150,
+    )
+
+
+@pytest.mark.timeout(300)
+def test_what_the_page_about_the_approval_has_people_type_ends_as_it_says(
+    kafka_bootstrap: str, kafka_prefix: str, clone: Path
+) -> None:
+    required_tool("kcat")
+    type_page(
+        (ROOT / "examples" / "approval" / "README.md").read_text(),
+        clone,
+        environment={"AFL_PREFIX": kafka_prefix, "PYTHONPATH": ""},
+        in_place_of={"localhost:9092": kafka_bootstrap, "-t afl.external": f"-t {kafka_prefix}external"},
+        timeout_s=240,
     )
