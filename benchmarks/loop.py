@@ -157,7 +157,7 @@ def main(arguments: Sequence[str], out: TextIO) -> None:
     parser.add_argument("--bootstrap", metavar="HOST:PORT", help="a broker that is there already")
     given = parser.parse_args(arguments)
     pairs: list[Pair] = []
-    with _broker(given.bootstrap) as bootstrap:
+    with broker(given.bootstrap) as bootstrap:
         for _ in range(given.pairs):
             pair = measure(bootstrap, given.workflows, given.steps, given.single_steps)
             pairs.append(pair)
@@ -181,12 +181,13 @@ def _median(values: Sequence[float]) -> float:
 
 
 @contextmanager
-def _broker(bootstrap: str | None) -> Iterator[str]:
+def broker(bootstrap: str | None) -> Iterator[str]:
+    """Yield the address of the named broker, or of one that is started for this run."""
     if bootstrap is not None:
         yield bootstrap
         return
-    with tempfile.TemporaryDirectory() as folder, Broker.start(Path(folder) / "broker") as broker:
-        yield broker.bootstrap
+    with tempfile.TemporaryDirectory() as folder, Broker.start(Path(folder) / "broker") as started:
+        yield started.bootstrap
 
 
 @contextmanager

@@ -235,13 +235,13 @@ def offset_of(record: Record) -> int:
 
 def serve(bootstrap: str, asked: str, answered: str, mode: Mode, linger_ms: float, out: TextIO) -> None:
     """Be the agent until a stop comes: answer each event with a count one higher, or each record with itself."""
-    with _reading(bootstrap, asked) as consumer:
+    with reading(bootstrap, asked) as consumer:
         producer = _producer(bootstrap, linger_ms)
         out.write("ready\n")
         out.flush()
         started_s, served = time.process_time(), 0
         while True:
-            records = _next_batch(consumer)
+            records = next_batch(consumer)
             for record in records:
                 value = value_of(record)
                 if value == _STOP:
@@ -285,6 +285,27 @@ def measure_echo(bootstrap: str, round_trips: int) -> FloorFigures:
     return _measure(bootstrap, "echo", round_trips, 0, lambda: [record], apply)
 
 
+@contextmanager
+def echo(bootstrap: str) -> Iterator[Callable[[], float]]:
+    """Yield what sends one record to a process and back, and returns the seconds that it took."""
+    with _topics(bootstrap) as (asked, answered), _agent(bootstrap, asked, answered, "echo", 0):
+        producer = _producer(bootstrap, 0)
+        with reading(bootstrap, answered) as consumer:
+
+            def ping() -> float:
+                started_s = time.perf_counter()
+                producer.produce(asked, b"x" * 180, b"step", partition=0)
+                producer.poll(0)
+                while not (records := next_batch(consumer)):
+                    continue
+                taken_s = time.perf_counter() - started_s
+                consumer.commit(message=records[-1], asynchronous=True)
+                return taken_s
+
+            yield ping
+        producer.flush()
+
+
 def _measure(
     bootstrap: str,
     mode: Mode,
@@ -295,7 +316,7 @@ def _measure(
 ) -> FloorFigures:
     with _topics(bootstrap) as (asked, answered), _agent(bootstrap, asked, answered, mode, linger_ms) as agent:
         producer = _producer(bootstrap, linger_ms)
-        with _reading(bootstrap, answered) as consumer:
+        with reading(bootstrap, answered) as consumer:
             started_s, cpu_s = time.perf_counter(), time.process_time()
             turns_s = [started_s]
             got, ready = 0, begin()
@@ -305,7 +326,7 @@ def _measure(
                 producer.poll(0)
                 if got == round_trips:
                     break
-                records = _next_batch(consumer)
+                records = next_batch(consumer)
                 ready = apply(records) if records else []
                 if records:
                     consumer.commit(message=records[-1], asynchronous=True)
@@ -356,7 +377,8 @@ def _agent(
 
 
 @contextmanager
-def _reading(bootstrap: str, topic: str) -> Iterator[Consumer]:
+def reading(bootstrap: str, topic: str) -> Iterator[Consumer]:
+    """Yield a consumer of the only partition of a topic, at its beginning."""
     consumer = Consumer({
         "bootstrap.servers": bootstrap,
         "group.id": f"{topic}.group",
@@ -379,7 +401,8 @@ def _producer(bootstrap: str, linger_ms: float) -> Producer:
     })  # fmt: skip
 
 
-def _next_batch(consumer: Consumer) -> list[Record]:
+def next_batch(consumer: Consumer) -> list[Record]:
+    """Return the records that are there; wait half a second for the first."""
     # Asking for many at once would wait for them all.
     first = consumer.poll(0.5)
     return [] if first is None else [first, *consumer.consume(_BATCH - 1, 0)]
