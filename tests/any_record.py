@@ -17,6 +17,7 @@ from afl_stream.wire.headers import headers_for
 from afl_stream.wire.messages import (
     STORE_KEY,
     CancelWorkflow,
+    ContinueAsNew,
     Event,
     ExternalEvent,
     FailureReason,
@@ -32,6 +33,13 @@ from afl_stream.wire.messages import (
     StepFailed,
     StepUpdate,
     StoreClaim,
+)
+from afl_stream.wire.schedule_commands import (
+    DeleteSchedule,
+    PauseSchedule,
+    PutSchedule,
+    ResumeSchedule,
+    TriggerSchedule,
 )
 from afl_stream.wire.versions import HEADERS
 
@@ -188,9 +196,13 @@ def _json_records() -> st.SearchStrategy[dict[str, object]]:
     return st.fixed_dictionaries(
         {},
         optional={
-            "type": text | st.sampled_from(["StepContinue", "StepFailed", "StartWorkflow", "CancelWorkflow"]),
+            "type": text | st.sampled_from([
+                "StepContinue", "StepFailed", "StartWorkflow", "CancelWorkflow", "ExternalEvent", "ContinueAsNew",
+                "PutSchedule",
+            ]),
             "step_id": text, "workflow_id": text, "result": anything, "error": anything, "partial": anything,
-            "workflow": text, "inputs": anything, "name": text, "event_id": text, "attempt": anything, "reason": text,
+            "workflow": text, "inputs": anything, "name": text, "data": anything, "schedule_id": text,
+            "paused": anything, "id": text, "event_id": text, "attempt": anything, "reason": text,
         },
     )  # fmt: skip
 
@@ -212,6 +224,15 @@ def _messages() -> list[Message]:
             RerunStep(workflow_id=workflow, step_id=step_id),
             ResetWorkflow(workflow_id=workflow),
             ExternalEvent(workflow_id=workflow, name="", value=number, created_at=number),
+            ExternalEvent(workflow_id=workflow, name="any", value={"n": number}, id="\0", created_at=number),
+            ExternalEvent(name="any"),
+            ContinueAsNew(workflow_id=workflow, inputs={"n": number}, command_id="\0"),
+            PutSchedule(schedule_id=workflow, workflow="any.Thing", interval_ms=number, start_at=number, paused=True),
+            PutSchedule(schedule_id="any", workflow="any.Thing", cron="\0", time_zone="\0", overlap="\0"),
+            DeleteSchedule(schedule_id=workflow),
+            PauseSchedule(schedule_id=workflow, command_id="\0"),
+            ResumeSchedule(schedule_id=""),
+            TriggerSchedule(schedule_id=workflow),
             Lifecycle(workflow_id=workflow, kind="workflow.cancelled", at=number, step_id=step_id),
             ProgramDefinition(fingerprint=workflow, encoding="zlib", program=b"\0no program"),
             ProgramPointer(workflow=workflow, fingerprint="\0"),

@@ -61,7 +61,14 @@ def test_an_option_of_both_commands_takes_the_same_kind_of_value_everywhere(name
 def test_an_input_is_given_by_the_same_letter_wherever_inputs_are_given() -> None:
     with_input = [(path, option.opts) for path, option in OPTIONS if "--input" in option.opts]
 
-    assert with_input == [(path, ["-i", "--input"]) for path in ("afl run", "afl-stream dev", "afl-stream start")]
+    commands = (
+        "afl run",
+        "afl-stream dev",
+        "afl-stream start",
+        "afl-stream continue-as-new",
+        "afl-stream schedule create",
+    )
+    assert sorted(with_input) == sorted((path, ["-i", "--input"]) for path in commands)
 
 
 def test_every_command_that_takes_an_input_takes_a_document_of_them_in_the_same_forms() -> None:

@@ -19,9 +19,12 @@ _TYPED_ELSEWHERE = {
     "docs/stores.md": "tests/integration/kafka/test_typed_pages.py",
     "docs/testing.md": "tests/integration/kafka/test_typed_pages.py",
     "docs/claude.md": "tests/architecture/test_claude_page.py",
+    "examples/approval/README.md": "tests/integration/kafka/test_typed_pages.py",
 }
 #: Typed block by block, each with what it needs before it.
-_TYPED_IN_PARTS = {"schemas/README.md": ("test_answers_by_kcat.py", "test_typed_schemas_page.py")}
+_TYPED_IN_PARTS = {
+    "schemas/README.md": ("test_answers_by_kcat.py", "test_raising_on_kafka.py", "test_typed_schemas_page.py")
+}
 _COMMAND = re.compile(
     r"^(?:\$ |\.venv/bin/|[A-Z_]+=\S+ )*(?:afl|afl-stream|make|python|pip|export|kcat|mvn|java|docker|git|kill) ", re.M
 )

@@ -31,6 +31,11 @@ _WALKTHROUGHS: list[Any] = [
     _DOCS / "language-tools.md",
     pytest.param(_DOCS / "operations.md", marks=[pytest.mark.long, pytest.mark.timeout(300)]),
     pytest.param(_DOCS / "runners.md", marks=pytest.mark.long),
+    *(
+        pytest.param(page, marks=[pytest.mark.long, pytest.mark.timeout(300)])
+        for page in sorted((_DOCS / "guide").glob("*.md"))
+        if "```sh\n" in page.read_text()
+    ),
     _DOCS / "scripts.md",
     pytest.param(_DOCS / "running.md", marks=[pytest.mark.long, pytest.mark.timeout(400)]),
 ]

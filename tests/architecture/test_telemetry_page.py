@@ -44,7 +44,11 @@ def test_the_table_of_figures_is_complete() -> None:
     reader = InMemoryMetricReader()
     sink = OpenTelemetrySink(TracerProvider(shutdown_on_exit=False), MeterProvider([reader], shutdown_on_exit=False))
     program = compiled("event facet E() workflow W() andThen { e = E() }")
-    evaluator = Evaluator(MemoryStore(), Telemetry(sink=sink))
+    telemetry = Telemetry(sink=sink)
+    telemetry.log_external_events({"dropped": 1}, {"EventExpired": 1})
+    telemetry.log_timers_fired({"sleep": [3]})
+    telemetry.log_schedules_fired({"started": 1})
+    evaluator = Evaluator(MemoryStore(), telemetry)
     evaluator.execute("n.W", program_ast=PROGRAM)
     evaluator.execute("n.W", program_ast=program)
 
