@@ -15,6 +15,8 @@ from afl_stream.limits import DEFAULT_CATCH_UP_MS, LONG_MAX, MAX_CATCH_UP_MS, MI
 from afl_stream.wire.schedule_commands import PutSchedule, check_schedule_id
 
 _UTC: Final = "UTC"
+#: The longest cron expression: one of a megabyte takes seconds to read.
+_MOST_CRON_CHARS: Final = 1_000
 
 
 #: The end of the year 9999: later moments have no name, and the latest no place in a store.
@@ -113,6 +115,9 @@ def spec_of(command: PutSchedule) -> ScheduleSpec:
     if spec.cron is not None:
         from afl_stream.schedules.cron import BadCron, cron_of
 
+        if len(spec.cron) > _MOST_CRON_CHARS:
+            text = f"{len(spec.cron):,} characters are too long: {_MOST_CRON_CHARS:,} are the most"
+            raise ScheduleRefused("cron", text)
         try:
             cron = cron_of(spec.cron, zone)
         except BadCron as error:

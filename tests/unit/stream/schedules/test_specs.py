@@ -61,6 +61,7 @@ def test_what_is_not_said_is_skip_an_hour_and_utc() -> None:
         ({"interval_ms": 60_000}, "times", "both are given"),
         ({"cron": "30 2 * *"}, "cron", "'30 2 * *' cannot be used: it has 4 fields"),
         ({"cron": "0 0 31 2 *"}, "cron", "never comes"),
+        ({"cron": ",".join(["0"] * 501) + " 2 * * *"}, "cron", "1,009 characters are too long: 1,000 are the most"),
         ({"time_zone": "Europe/Berln"}, "time_zone", "did you mean Europe/Berlin?"),
         ({"time_zone": "Berlin"}, "time_zone", "did you mean Europe/Berlin?"),
         ({"time_zone": "new york"}, "time_zone", "did you mean America/New_York?"),
