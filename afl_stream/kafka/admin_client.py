@@ -22,6 +22,38 @@ K = TypeVar("K")
 T = TypeVar("T")
 
 
+class _Silence:
+    """Since when no question has been answered.
+
+    Questions in flight refer to this, and not to the client: their answers come on a thread of the client's own, and a
+    client that is dropped there, with the last of them, ends the process.
+    """
+
+    def __init__(self, monotonic_s: MonotonicClock) -> None:
+        self._monotonic_s = monotonic_s
+        self._lock = threading.Lock()
+        #: None: the last one was answered.
+        self.since_s: float | None = None
+
+    def answered(self) -> None:
+        self.since_s = None
+
+    def not_answered(self) -> None:
+        with self._lock:
+            if self.since_s is None:
+                self.since_s = self._monotonic_s()
+
+    def note(self, future: Future[Any]) -> None:
+        if future.cancelled():
+            return
+        error = future.exception()
+        # A question for an offset that was not answered in time ends without an error, and with an offset that is none.
+        if is_silence(error) or (error is None and getattr(future.result(), "offset", 0) < 0):
+            self.not_answered()
+        else:
+            self.answered()
+
+
 class RenewedClient:
     """An admin client that is created again when it gets no answers.
 
@@ -37,18 +69,18 @@ class RenewedClient:
         self._lock = threading.Lock()
         self._client = make()
         self._made_at_s = monotonic_s()
-        #: Since when no question has been answered; None: the last one was.
-        self._silent_since_s: float | None = None
+        self._silence = _Silence(monotonic_s)
 
     def now(self) -> AdminClient:
         """Return the client to ask."""
         with self._lock:
             now_s = self._monotonic_s()
             oldest_s = now_s - RENEW_AFTER_S
-            if self._silent_since_s is not None and self._made_at_s <= oldest_s:
+            if self._silence.since_s is not None and self._made_at_s <= oldest_s:
                 # Ending one takes a moment; answers that come to it after all are still given.
                 left = [self._client]
-                self._client, self._made_at_s, self._silent_since_s = self._make(), now_s, None
+                self._client, self._made_at_s = self._make(), now_s
+                self._silence.answered()
                 threading.Thread(target=left.clear, name="kafka-admin-end", daemon=True).start()
                 _log.debug("the admin client got no answer; a new one replaces it")
             return self._client
@@ -57,25 +89,13 @@ class RenewedClient:
         """Ask a question, and note whether it is answered. Does not wait."""
         asked = question(self.now())
         for future in asked.values():
-            future.add_done_callback(self._note)
+            future.add_done_callback(self._silence.note)
         return asked
 
     def answered(self) -> None:
         """Note that a question was answered."""
-        self._silent_since_s = None
+        self._silence.answered()
 
     def not_answered(self) -> None:
         """Note that a question was not answered in time."""
-        with self._lock:
-            if self._silent_since_s is None:
-                self._silent_since_s = self._monotonic_s()
-
-    def _note(self, future: Future[Any]) -> None:
-        if future.cancelled():
-            return
-        error = future.exception()
-        # A question for an offset that was not answered in time ends without an error, and with an offset that is none.
-        if is_silence(error) or (error is None and getattr(future.result(), "offset", 0) < 0):
-            self.not_answered()
-        else:
-            self.answered()
+        self._silence.not_answered()

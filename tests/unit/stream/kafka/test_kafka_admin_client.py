@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from concurrent.futures import Future
 from typing import NamedTuple
 
@@ -18,12 +19,16 @@ class Told(NamedTuple):
     offset: int
 
 
+def _admin_client() -> AdminClient:
+    return AdminClient({"bootstrap.servers": "", "log_level": 0})
+
+
 class Renewal:
     """A client whose clock and answers the test decides."""
 
     def __init__(self) -> None:
         self.now_s = 100.0
-        self.client = RenewedClient(lambda: AdminClient({"bootstrap.servers": "", "log_level": 0}), lambda: self.now_s)
+        self.client = RenewedClient(_admin_client, lambda: self.now_s)
         self.first = self.client.now()
 
     def ask(self, outcome: Told | Exception) -> None:
@@ -37,6 +42,18 @@ class Renewal:
     @property
     def is_another(self) -> bool:
         return self.client.now() is not self.first
+
+
+def test_a_question_in_flight_does_not_keep_the_client_that_it_was_put_to() -> None:
+    renewed, question = RenewedClient(_admin_client), Future[Told]()
+    client = weakref.ref(renewed.now())
+    renewed.ask(lambda client: {"bounds": question})
+
+    del renewed
+
+    # Its answer comes on the client's own thread, where dropping the client would end the process.
+    assert client() is None
+    question.set_result(Told(0))
 
 
 def test_a_question_that_was_not_answered_is_followed_by_one_to_another_client() -> None:
