@@ -131,9 +131,9 @@ def _records(codec: Codec) -> st.SearchStrategy[AnyRecord]:
 
 def _claims(codec: Codec) -> st.SearchStrategy[AnyRecord]:
     """Claims of stores, under their key and others. None has a number that counts: who may write one that does may give
-    the deployment another store.
+    the deployment another store. Of several with number 1 the first counts, until the log is compacted.
     """
-    numbers = [n for n in (*_LONGS, MAX_CLAIM_NUMBER + 1) if not 1 < n <= MAX_CLAIM_NUMBER]
+    numbers = [n for n in (*_LONGS, MAX_CLAIM_NUMBER + 1) if not 1 <= n <= MAX_CLAIM_NUMBER]
     values = [
         codec.encode(StoreClaim(store=store, mark="m", number=number, location="\0", host="x" * 5_000, at=number))
         for number in numbers

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 
 import pytest
@@ -14,8 +15,9 @@ from tests.worlds.worlds import MEMORY, MONGO, SQLITE, STANDALONE_MONGO_QUICK, i
 
 #: Seeds of one test. MongoDB takes some seconds for each.
 _AT_ONCE, _AT_ONCE_IN_MONGODB = 10, 3
-#: How many seeds there are, and how many of them in the tiers of every day.
-_IN_MEMORY, _IN_FILES, _IN_MONGODB = 3_000, 600, 200
+#: How many seeds there are, and how many of them in the tiers of every day. More: TURMOIL_FACTOR=10 in the environment.
+_FACTOR = int(os.environ.get("TURMOIL_FACTOR", "1"))
+_IN_MEMORY, _IN_FILES, _IN_MONGODB = 1_000 * _FACTOR, 200 * _FACTOR, 30 * _FACTOR
 _ALWAYS_IN_MEMORY, _ALWAYS_IN_FILES, _ALWAYS_IN_MONGODB = 30, 10, 3
 
 

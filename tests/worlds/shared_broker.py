@@ -5,10 +5,17 @@ import json
 import uuid
 from pathlib import Path
 from types import TracebackType
+from typing import Final
 
 from tools.kafka import Broker, NotThisBroker
 from tools.kafka.broker import THIS_PROCESS
 from tools.kafka.jars import locked
+
+#: It is killed by no test, and serves all of them at once, on a machine that may stand still for seconds: the controller
+#: must not take it for dead, because partitions are without a leader then.
+_PATIENT: Final = {"broker.session.timeout.ms": "30000"}
+#: The topics of a whole run are thousands.
+_HEAP_MB: Final = 1_024
 
 
 class BrokerOfTheRun:
@@ -51,7 +58,7 @@ class BrokerOfTheRun:
     def _start(self) -> Broker:
         unused = (self._directory / f"broker-{number}" for number in itertools.count(1))
         directory = next(path for path in unused if not path.exists())
-        return Broker.start(directory, guardian_pid=self._guardian_pid)
+        return Broker.start(directory, properties=_PATIENT, heap_mb=_HEAP_MB, guardian_pid=self._guardian_pid)
 
     def _users(self) -> list[str]:
         path = self._directory / "users.json"
