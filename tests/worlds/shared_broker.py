@@ -11,7 +11,7 @@ from tools.kafka import Broker, NotThisBroker
 from tools.kafka.broker import THIS_PROCESS
 from tools.kafka.jars import locked
 
-#: It is killed by no test, and serves all of them at once, on a machine that may stand still for seconds: the controller
+#: No test kills it, and it serves all of them at once, on a machine that may stand still for seconds: the controller
 #: must not take it for dead, because partitions are without a leader then.
 _PATIENT: Final = {"broker.session.timeout.ms": "30000"}
 #: The topics of a whole run are thousands.
