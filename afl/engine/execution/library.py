@@ -12,9 +12,10 @@ from afl.engine.errors import InvalidWait
 from afl.engine.execution.continuing import checked_inputs
 from afl.engine.execution.external_events import wait_for_event
 from afl.engine.execution.runtime_waits import begin_timer, begin_wait, keep_wait
+from afl.engine.limits import MAX_TIMEOUT_MS
 from afl.engine.model.records import StepRecord
 from afl.engine.model.timers import TimerKind
-from afl.engine.model.waiting import MAX_PAUSE_MS, LibraryFacet
+from afl.engine.model.waiting import LibraryFacet
 from afl.engine.states import EventState
 from afl.engine.types import Value
 
@@ -53,7 +54,7 @@ def _wait_for_event(execution: Execution, step: StepRecord) -> bool:
 def _sleep(execution: Execution, step: StepRecord) -> bool:
     # Each is checked by itself: a negative one is a mistake, whatever the others are.
     pause_ms = sum(_whole(step, unit, "0 or more") * unit_ms for unit, unit_ms in _UNITS_MS.items())
-    if pause_ms > MAX_PAUSE_MS:
+    if pause_ms > MAX_TIMEOUT_MS:
         raise _invalid(step, "the pause", f"{pause_ms} ms", "a hundred years at most")
     return _pause_until(execution, step, execution.now_ms + pause_ms)
 
@@ -71,7 +72,7 @@ def _wait_until(execution: Execution, step: StepRecord) -> bool:
 def _pause_until(execution: Execution, step: StepRecord, until_ms: int) -> bool:
     """Let a step sleep until a moment, in milliseconds since the epoch; not at all if that has come."""
     now_ms = execution.now_ms
-    if until_ms - now_ms > MAX_PAUSE_MS:
+    if until_ms - now_ms > MAX_TIMEOUT_MS:
         raise _invalid(step, "the time", f"{until_ms} ms since the epoch", "a hundred years from now at most")
     step.attempt += 1
     if until_ms <= now_ms:
@@ -123,7 +124,7 @@ def _whole(step: StepRecord, name: str, expected: str) -> int:
     value = step.params.get(name, 0)
     if type(value) is not int or value < 0:
         raise _invalid(step, name, _quoted(value), expected)
-    if name == "timeout_ms" and value > MAX_PAUSE_MS:
+    if name == "timeout_ms" and value > MAX_TIMEOUT_MS:
         raise _invalid(step, name, _quoted(value), "a hundred years at most")
     return value
 

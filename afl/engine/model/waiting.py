@@ -5,6 +5,8 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import NamedTuple
 
+from afl.engine.limits import MAX_TIMEOUT_MS
+
 
 class LibraryFacet(StrEnum):
     """The event facets that the runtime answers. Values are their qualified names."""
@@ -31,12 +33,8 @@ class RetryPlan(NamedTuple):
 
     def pause_ms(self, failures: int) -> int:
         """Return the pause after this many failed attempts in a row (1: after the first)."""
-        longest = MAX_PAUSE_MS if self.max_delay_ms is None else min(self.max_delay_ms, MAX_PAUSE_MS)
+        longest = MAX_TIMEOUT_MS if self.max_delay_ms is None else min(self.max_delay_ms, MAX_TIMEOUT_MS)
         try:
             return min(longest, int(self.delay_ms * self.factor ** (failures - 1)))
         except OverflowError:
             return longest
-
-
-#: A hundred years.
-MAX_PAUSE_MS = 100 * 365 * 24 * 3_600_000

@@ -3,8 +3,9 @@
 import pytest
 
 from afl.engine.execution.answer_acceptance import takes_answer
+from afl.engine.limits import MAX_TIMEOUT_MS
 from afl.engine.model.entities import TaskState
-from afl.engine.model.waiting import MAX_PAUSE_MS, RetryPlan
+from afl.engine.model.waiting import RetryPlan
 from afl.engine.operations.operations import Kind
 from afl.engine.operations.unanswered import waiting_steps
 from afl.engine.states import EventState
@@ -305,8 +306,8 @@ def test_a_waiting_step_is_shown_with_its_last_failure_and_its_next_attempt() ->
         (1.0, None, 50, 1_000),
         (1.5, None, 3, 2_250),
         (10.0, 5_000, 2, 5_000),
-        (10.0, None, 100, MAX_PAUSE_MS),
-        (10.0, None, 10_000, MAX_PAUSE_MS),
+        (10.0, None, 100, MAX_TIMEOUT_MS),
+        (10.0, None, 10_000, MAX_TIMEOUT_MS),
     ],
 )
 def test_the_pause_is_the_delay_times_a_power_of_the_factor(

@@ -4,8 +4,8 @@ from datetime import UTC, datetime
 
 import pytest
 
+from afl.engine.limits import MAX_TIMEOUT_MS
 from afl.engine.model.store import TimerKind, TimerRow
-from afl.engine.model.waiting import MAX_PAUSE_MS
 from afl.engine.operations.operations import Kind
 from afl.engine.states import EventState
 from tests.unit.engine.waiting_runs import START_MS, MakeRun, WaitingRun, make_run
@@ -184,8 +184,9 @@ A_TIME = "a time with its zone, such as 2030-01-31T09:00:00+01:00 or 2030-01-31T
         ),
         ({"at": -1}, "at_ms is -1, expected milliseconds since the epoch"),
         (
-            {"at": START_MS + MAX_PAUSE_MS + 1},
-            f"the time is {START_MS + MAX_PAUSE_MS + 1} ms since the epoch, expected a hundred years from now at most",
+            {"at": START_MS + MAX_TIMEOUT_MS + 1},
+            f"the time is {START_MS + MAX_TIMEOUT_MS + 1} ms since the epoch, "
+            "expected a hundred years from now at most",
         ),
         (
             {"time": "9999-12-31T23:59:59-23:59"},
