@@ -3,6 +3,7 @@
 #: Modules that other packages import; the others are private to this one.
 PUBLIC_MODULES = (
     "dao",
+    "history",
     "leases",
     "persistence",
     "run_views",

@@ -130,7 +130,7 @@ def history_of(store: HistorySource, workflow_id: str, execution: int | None = N
     row = store.load_workflow(workflow_id)
     ends: list[HistoryRow] = []
     entries: list[HistoryEntry] = []
-    for found in _rows(store, workflow_id):
+    for found in history_rows(store, workflow_id):
         if found.kind == HistoryKind.CONTINUED_AS_NEW:
             ends.append(found)
         if execution is None or found.is_of(execution):
@@ -143,9 +143,10 @@ def history_of(store: HistorySource, workflow_id: str, execution: int | None = N
     )
 
 
-def _rows(store: HistorySource, workflow_id: str) -> Iterator[HistoryRow]:
+def history_rows(store: HistorySource, workflow_id: str, execution: int | None = None) -> Iterator[HistoryRow]:
+    """Return all rows of a history, or those of one execution, as `Store.history` does, in pages."""
     after = -1
-    while page := store.history(workflow_id, after=after, limit=_PAGE):
+    while page := store.history(workflow_id, execution=execution, after=after, limit=_PAGE):
         yield from page
         after = page[-1].number
 

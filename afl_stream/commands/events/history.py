@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -16,10 +16,7 @@ from afl_stream.exit_codes import ExitCode
 if TYPE_CHECKING:
     from afl.engine.model.history import HistoryRow
     from afl.engine.model.workflow_rows import WorkflowRow
-    from afl.stores.public.persistence import EngineStore
 
-#: Rows that are read from the store at once.
-_PAGE: Final = 1_000
 #: Characters of data and inputs that are shown, so that a line has 80 at most; --json has all of it.
 _LONGEST_DATA: Final = 68
 #: The same where not all are shown, which the line says.
@@ -44,6 +41,7 @@ def history_command(invocation: Invocation, workflow_id: str, execution: int | N
       afl-stream history meter-7 --execution 3
       afl-stream history order-17 --json | jq '.history[] | select(.pending)'
     """
+    from afl.stores.public.history import history_rows
     from afl_stream.wire.messages import check_workflow_id
 
     config, terminal = invocation.settings(), invocation.terminal()
@@ -51,7 +49,7 @@ def history_command(invocation: Invocation, workflow_id: str, execution: int | N
     with open_store(config) as store:
         terminal.remark(described_store(config))
         row = store.load_workflow(workflow_id)
-        rows = list(_rows(store, workflow_id, execution))
+        rows = list(history_rows(store, workflow_id, execution))
         is_purged = row is None and store.tombstone(workflow_id) is not None
     if row is None and not rows and not is_purged:
         raise NotFound("run", workflow_id, "afl-stream status lists them")
@@ -69,13 +67,6 @@ def history_command(invocation: Invocation, workflow_id: str, execution: int | N
         return ExitCode.OK
     _show(invocation, terminal, workflow_id, row, rows, is_purged=is_purged)
     return ExitCode.OK
-
-
-def _rows(store: EngineStore, workflow_id: str, execution: int | None) -> Iterator[HistoryRow]:
-    after = -1
-    while page := store.history(workflow_id, execution=execution, after=after, limit=_PAGE):
-        yield from page
-        after = page[-1].number
 
 
 def row_document(row: HistoryRow) -> dict[str, object]:
