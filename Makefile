@@ -7,7 +7,7 @@ WORKERS ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
 # A worker that has nothing left takes from the others: tests of one module may take a second or a minute.
 PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -q
 
-.PHONY: demo demo-kafka test test-kafka test-mongo test-long test-all coverage fuzz stress check lint types imports format kafka-up kafka-down grammar clean
+.PHONY: demo demo-kafka test test-kafka test-mongo test-long test-all wheel-fast test-fast coverage fuzz stress bench check lint types imports format kafka-up kafka-down grammar clean
 
 demo: $(STAMP)
 	@$(BIN)/python -m examples.licence_audit
@@ -32,6 +32,13 @@ test-mongo: $(STAMP)
 test-long: $(STAMP)
 	@$(PYTEST) -m long $(ARGS)
 
+# The wheel with compiled modules (decision 0079), into dist/; and the tests of `test` on it, in a tree of their own.
+wheel-fast: $(STAMP)
+	@$(BIN)/python -m tools.fast build
+
+test-fast: $(STAMP)
+	@$(BIN)/python -m tools.fast test -n $(WORKERS) --dist worksteal -q -m "not (kafka or mongo or long)" $(ARGS)
+
 # All tiers, in one run.
 test-all: $(STAMP)
 	@$(PYTEST) $(ARGS)
@@ -47,6 +54,10 @@ fuzz: $(STAMP)
 # Pollers on workflows that they share, on every store; ARGS="--trials 20 --store sqlite" is a shorter run.
 stress: $(STAMP)
 	@$(BIN)/python -m tests.stress $(ARGS)
+
+# All benchmarks, compared with docs/benchmarks.md and written there; ARGS="loop purge" runs some of them.
+bench: $(STAMP)
+	@$(BIN)/python -m benchmarks.page --write $(ARGS)
 
 check: lint types imports
 

@@ -1,10 +1,12 @@
-"""The pinned versions in each file of `constraints/`: for running, for development, for benchmarks.
+"""The pinned versions in the files of `constraints/`: for running, for development, for benchmarks.
 
     python -m tools.constraints
 
 rewrites the three files from the versions that are installed beside this interpreter. Run it in a fresh
 environment, into which `pip install -e '.[dev,java,benchmarks]'` has put the newest versions that the ranges of
 pyproject.toml admit. A file names the one below it, so that `pip install -c` takes one file.
+
+Files of environments that stand apart are written by `python -m tools.environments NAME --pin`.
 """
 
 import sys
@@ -43,7 +45,7 @@ GROUPS: Final = (
     Group(
         "run",
         "What a deployment installs: the package with the extras that it may use.",
-        ("mongodb", "otel", "claude", "editors"),
+        ("mongodb", "otel", "claude", "editors", "llm", "registry", "metrics", "parquet", "encryption"),
     ),
     Group(
         "dev",
@@ -51,6 +53,13 @@ GROUPS: Final = (
         ("dev", "java"),
     ),
     Group("benchmarks", "What only benchmarks compare with.", ("benchmarks",)),
+)
+#: Each is for an environment of its own, since it does not go together with the pins above: Faust needs an older
+#: croniter and click, Quix Streams an older confluent-kafka and pydantic, Celery would bring its own click.
+APART: Final = (
+    Group("faust", "What an environment of agents and audits in Faust installs.", ("faust",)),
+    Group("quix", "What the environment of Quix Streams installs, which a benchmark compares with.", ("quix",)),
+    Group("celery", "What the environment of Celery installs, which a benchmark compares with.", ("celery",)),
 )
 
 

@@ -1,7 +1,7 @@
 """Several brokers of one cluster on this machine: each is broker and controller, and each topic has three copies."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -29,17 +29,19 @@ class Cluster:
         heap_mb: int = 384,
         port: int | None = None,
         guardian_pid: int | None = THIS_PROCESS,
+        properties: Mapping[str, str] | None = None,
         timeout_s: float = START_TIMEOUT_S,
     ) -> "Cluster":
         """Format and start that many brokers below `directory`, and wait until each of them answers.
 
         Topics have three copies (or as many as there are brokers), of which two must be in sync from three brokers on.
-        `port` is that of the first broker; `guardian_pid` as for `Broker.start`. Raises as it does; those that had
-        started are killed then.
+        `port` is that of the first broker; `guardian_pid` and `properties` as for `Broker.start`. Raises as
+        it does; those that had started are killed then.
         """
         settings = _settings(directory.resolve(), brokers, port)
         guardian_pid = os.getpid() if guardian_pid == THIS_PROCESS else guardian_pid
-        settings = [replace(each, heap_mb=heap_mb, guardian_pid=guardian_pid) for each in settings]
+        given = dict(properties or {})
+        settings = [replace(each, heap_mb=heap_mb, guardian_pid=guardian_pid, properties=given) for each in settings]
         with ThreadPoolExecutor(brokers) as threads:
             list(threads.map(format_data, settings))
         return cls._launch(settings, [], timeout_s)
@@ -94,6 +96,12 @@ class Cluster:
     def cluster_id(self) -> str:
         """The id that all were formatted with."""
         return self.brokers[0].cluster_id
+
+    def start_again(self) -> None:
+        """Start those again that do not run, all at once: one alone may have to wait for another. Raises as they do."""
+        away = [broker for broker in self.brokers if not broker.is_running]
+        with ThreadPoolExecutor(max(1, len(away))) as threads:
+            list(threads.map(Broker.start_again, away))
 
     def stop(self) -> None:
         """Ask all to end at once, and wait: the last one alone could not leave in order."""

@@ -62,13 +62,18 @@ def _folder_name(pom: Path) -> str:
     return f"{name}-{version}-{hashlib.sha256(text).hexdigest()[:8]}"
 
 
+def maven(wanted: Path) -> str:
+    """Return the path of Maven, which is to bring what is `wanted`. Raises JarsMissing."""
+    path = shutil.which("mvn")
+    if path is None:
+        raise JarsMissing(wanted, "Maven (mvn) is not on PATH; install it (Debian, Ubuntu: apt install maven)")
+    return path
+
+
 def _fetch(pom: Path, libraries: Path) -> None:
-    maven = shutil.which("mvn")
-    if maven is None:
-        raise JarsMissing(libraries, "Maven (mvn) is not on PATH; install it (Debian, Ubuntu: apt install maven)")
     with tempfile.TemporaryDirectory(dir=libraries.parent, prefix="fetching-") as scratch:
         fetched = Path(scratch) / "libs"
-        command = [maven, "-q", "-B", "-f", str(pom), "dependency:copy-dependencies"]
+        command = [maven(libraries), "-q", "-B", "-f", str(pom), "dependency:copy-dependencies"]
         command += ["-DincludeScope=runtime", f"-DoutputDirectory={fetched}"]
         try:
             run = subprocess.run(

