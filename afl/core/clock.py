@@ -16,6 +16,8 @@ MonotonicClock: TypeAlias = Callable[[], float]
 #: Milliseconds since the epoch, for stamps.
 WallClock: TypeAlias = Callable[[], int]
 monotonic_s: Final[MonotonicClock] = time.monotonic
+#: Seconds of CPU that the calling thread has used: what others on the machine take does not count.
+thread_s: Final[MonotonicClock] = time.thread_time
 
 #: The most that the clocks of a deployment's machines are taken to differ. A stamp further ahead was made before a
 #: clock was set back.

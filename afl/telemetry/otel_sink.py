@@ -12,7 +12,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from hashlib import blake2b
 from typing import Any, Final
 
 from opentelemetry import metrics, trace
@@ -28,6 +27,7 @@ from opentelemetry.sdk.trace.id_generator import IdGenerator, RandomIdGenerator
 from opentelemetry.trace import Link, NonRecordingSpan, SpanContext, SpanKind, Status, StatusCode, TraceFlags
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
+from afl.core.trace_context import context_in, derived_span_id, derived_trace_id
 from afl.core.versions import RUNTIME_VERSION
 from afl.engine.types import ObjectType
 from afl.telemetry.telemetry import TelemetryEvent, TelemetrySink
@@ -283,10 +283,17 @@ class OpenTelemetrySink(TelemetrySink):
     ) -> None:
         """Make a span, from `began_ms` to the event's time, whose id is that of `own` under that of `parent`."""
         assert event.workflow_id is not None
-        trace_id = _trace_id(event.workflow_id)
+        # The trace of who started the run, where that is known, or else the run's own.
+        starter = context_in(event.trace_context)
+        if starter is None:
+            trace_id = _trace_id(event.workflow_id)
+            flags, above_id = self._flags(trace_id), None if parent is None else _span_id(parent)
+        else:
+            trace_id, flags = int(starter.trace_id, 16), int(starter.flags, 16)
+            above_id = int(starter.span_id, 16) if parent is None else _span_id(parent)
         context = Context()
-        if parent is not None:
-            above = SpanContext(trace_id, _span_id(parent), True, TraceFlags(self._flags(trace_id)))
+        if above_id is not None:
+            above = SpanContext(trace_id, above_id, True, TraceFlags(flags))
             context = trace.set_span_in_context(NonRecordingSpan(above), context)
         with self._ids.next_are(trace_id, _span_id(own)):
             span = self._tracer.start_span(
@@ -334,16 +341,11 @@ class _DerivedIds(IdGenerator):
 
 
 def _trace_id(workflow_id: str) -> int:
-    return _digest(f"trace/{workflow_id}", 16)
+    return int(derived_trace_id(workflow_id), 16)
 
 
 def _span_id(named: str) -> int:
-    return _digest(f"span/{named}", 8)
-
-
-def _digest(text: str, size: int) -> int:
-    # Never change it: evaluators of two releases may take part in one run. Zero is not an id, and occurs once in 2^64.
-    return int.from_bytes(blake2b(text.encode("utf-8", "surrogatepass"), digest_size=size).digest()) or 1
+    return int(derived_span_id(named), 16)
 
 
 def _starter(traceparent: object) -> SpanContext | None:

@@ -54,6 +54,8 @@ class TelemetryEvent:
     block_id: str | None = None
     state: str | None = None
     details: dict[str, object] = field(default_factory=dict)
+    #: The trace that the run is part of, as `TraceContext.text`; empty: the one whose id is derived from the run's.
+    trace_context: str = ""
 
     def to_dict(self) -> dict[str, object]:
         """Return the JSON form; unset fields are left out."""
@@ -89,6 +91,11 @@ class TelemetrySink:
     def emit(self, event: TelemetryEvent) -> None:
         """Take one event."""
         raise NotImplementedError
+
+    def emit_all(self, events: Sequence[TelemetryEvent]) -> None:
+        """Take the events of one commit of a run, in order. What `emit` raises for one ends it for the others."""
+        for event in events:
+            self.emit(event)
 
     def traceparent(self, workflow_id: str, event_id: str) -> str | None:  # noqa: ARG002 - sinks override it
         """Return the W3C trace context for the record of an event; None: none."""
@@ -157,6 +164,19 @@ class Telemetry:
         except BaseException as error:  # noqa: BLE001 - whatever it is, no run may depend on it
             self._note_lost(event.event_type, error)
 
+    def emit_together(self, events: Sequence[TelemetryEvent]) -> None:
+        """Hand the events of a commit over together, where the sink takes them so. Never raises."""
+        if self.sink is None or type(self.sink).emit_all is TelemetrySink.emit_all:
+            for event in events:
+                self.emit(event)
+            return
+        try:
+            self.sink.emit_all(events)
+        except _NOT_THE_SINKS:
+            raise
+        except BaseException as error:  # noqa: BLE001 - as in `emit`
+            self._note_lost(events[0].event_type, error)
+
     def _note_lost(self, what: str, error: BaseException) -> None:
         self.lost += 1
         if self.lost == 1:
@@ -180,6 +200,11 @@ class Telemetry:
         except BaseException as error:  # noqa: BLE001 - as in `emit`
             self._note_lost("a trace context", error)
             return None
+
+    @property
+    def makes_spans(self) -> bool:
+        """Whether the sink makes a span of each event that is sent, and so gives events their trace context."""
+        return self.sink is not None and type(self.sink).traceparent is not TelemetrySink.traceparent
 
     def close(self) -> None:
         """Close the sink. Never raises."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable, Mapping
 
 from afl.engine.execution.execution import Execution
 from afl.engine.execution.step_paths import failure_of
@@ -23,8 +24,14 @@ class TelemetryTrace:
     discarded together with its trace. Their times are when they happened.
     """
 
-    def __init__(self, telemetry: Telemetry) -> None:
+    def __init__(
+        self, telemetry: Telemetry, shown_outputs: Callable[[Execution], Mapping[str, object]] | None = None
+    ) -> None:
+        """`shown_outputs` returns what may be reported of a run's outputs; None: all."""
         self._telemetry = telemetry
+        self._shown_outputs = shown_outputs
+        #: The trace that the run is part of, as its execution says.
+        self.trace_context = ""
         #: Collects the held events in its `events`.
         self._held = Telemetry(clock=telemetry.clock)
         wanted = telemetry.wanted()
@@ -43,6 +50,7 @@ class TelemetryTrace:
         self._touched: set[str] = set()
 
     def started(self, execution: Execution, *, resumed: bool = False, traceparent: str | None = None) -> None:
+        self.trace_context = execution.trace_context
         details: dict[str, object] = {"rootId": execution.root.id}
         if resumed:
             details["resumed"] = True
@@ -51,6 +59,7 @@ class TelemetryTrace:
         self._held.log_workflow_start(execution.id, execution.plan.name, **details)
 
     def ended(self, execution: Execution) -> None:
+        self.trace_context = execution.trace_context
         life: dict[str, object] = {
             "workflowName": execution.plan.name,
             "status": execution.status,
@@ -62,7 +71,8 @@ class TelemetryTrace:
         error = execution.failure()
         if error is None:
             # A copy: the receiver must not be able to change the run's data.
-            self._held.log_workflow_complete(execution.id, copy.deepcopy(dict(execution.outputs)), **life)
+            outputs = execution.outputs if self._shown_outputs is None else self._shown_outputs(execution)
+            self._held.log_workflow_complete(execution.id, copy.deepcopy(dict(outputs)), **life)
         else:
             self._held.log_workflow_error(execution.id, error, **life)
 
@@ -71,6 +81,7 @@ class TelemetryTrace:
         self._held.log_workflow_error(workflow_id, error)
 
     def iteration_began(self, execution: Execution) -> None:
+        self.trace_context = execution.trace_context
         if not self._sees_iterations:
             return
         self._count = execution.count
@@ -159,9 +170,12 @@ class TelemetryTrace:
     def committed(self) -> None:
         """Emit the held events: they are stored now."""
         events, self._held.events = self._held.events, []
-        for event in events:
-            if event.event_type in self._wanted:
-                self._telemetry.emit(event)
+        wanted = [event for event in events if event.event_type in self._wanted]
+        if self.trace_context:
+            for event in wanted:
+                event.trace_context = self.trace_context
+        if wanted:
+            self._telemetry.emit_together(wanted)
 
 
 def _view(execution: Execution, step: StepRecord) -> StepDefinition:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from afl.core.declared_returns import DeclaredReturns
 from afl.core.handlers.calling import HandlerOver
 
 
@@ -12,12 +13,14 @@ class HandlerContext:
     """The second argument of a handler that takes one: the same for agents of topics and for pollers of a store.
 
     `event_id` is the idempotency key: every copy of the event has it, and every try. `deadline_ms` is since the epoch.
-    A poller's handlers have no headers, no answer token and no deadline.
+    A poller's handlers have no headers, no answer token and no deadline. `returns`: those that the facet declares; None
+    where the event does not say. `tries`: which run of the handler for this event it is, from 1; an agent counts those
+    of earlier processes, and each of their deaths as one.
     """
 
     __slots__ = (
-        "_is_cancelled", "_is_over", "_is_stopping", "_send_update", "answer_token", "attempt", "deadline_ms",
-        "event_id", "execution_id", "facet", "headers", "step_id", "workflow_id",
+        "_is_cancelled", "_is_over", "_is_stopping", "_send_update", "_trace", "answer_token", "attempt", "deadline_ms",
+        "event_id", "execution_id", "facet", "headers", "returns", "step_id", "tries", "workflow_id",
     )  # fmt: skip
 
     def __init__(  # noqa: PLR0913 - all that a handler may ask of its event
@@ -36,6 +39,9 @@ class HandlerContext:
         is_stopping: Callable[[], bool],
         is_over: Callable[[], bool],
         is_cancelled: Callable[[], bool] = lambda: False,
+        returns: DeclaredReturns | None = None,
+        tries: int = 1,
+        trace: str | None = None,
     ) -> None:
         self.facet = facet
         self.event_id = event_id
@@ -46,10 +52,24 @@ class HandlerContext:
         self.deadline_ms = deadline_ms
         self.answer_token = answer_token
         self.headers = headers
+        self.returns = returns
+        self.tries = tries
+        self._trace = trace
         self._send_update = send_update
         self._is_stopping = is_stopping
         self._is_over = is_over
         self._is_cancelled = is_cancelled
+
+    @property
+    def traceparent(self) -> str:
+        """The W3C trace context of this run of the handler, for the `traceparent` header of what it asks of others.
+
+        Where the agent does not trace, it is the event's; empty where the event has none.
+        """
+        if self._trace is not None:
+            return self._trace
+        carried = self.headers.get("traceparent")
+        return "" if carried is None else carried.decode("ascii", "replace")
 
     @property
     def is_cancelled(self) -> bool:

@@ -6,7 +6,6 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from threading import Lock
 from typing import Final, TypeAlias
 
 from afl.core.errors import AFLError
@@ -14,6 +13,13 @@ from afl.core.handlers.calling import Handler
 
 #: The `error.type` of a step whose handler did not end in its time.
 TIMEOUT: Final = "Timeout"
+
+#: A handler that takes longer than this on average is worth a thread's turn of its own.
+QUICK_S: Final = 0.000_5
+#: A single run that takes longer than this makes a quick handler a slow one.
+SLOW_S: Final = 0.005
+#: Runs in a row that none of was slow, before a handler counts as quick: first ones, and again after each slow one.
+LEARNING_RUNS: Final = 20
 
 
 class HandlerTimeout(AFLError, TimeoutError):
@@ -60,24 +66,31 @@ Outcome: TypeAlias = Returned | Raised | TimedOut | NotRun
 class RunTimeEstimate:
     """The duration of one handler's runs, by the latest of them. Unknown before the first."""
 
-    __slots__ = ("mean_s",)
+    __slots__ = ("mean_s", "quick_runs")
 
     def __init__(self) -> None:
         self.mean_s = float("inf")
+        #: Runs in a row, up to the latest, none of which took longer than SLOW_S.
+        self.quick_runs = 0
 
     def note(self, duration_s: float) -> None:
         """Take in the duration of another run."""
         mean_s = self.mean_s
         self.mean_s = duration_s if mean_s == float("inf") else mean_s + (duration_s - mean_s) / 8
+        self.quick_runs = self.quick_runs + 1 if duration_s <= SLOW_S else 0
+
+    @property
+    def is_quick(self) -> bool:
+        """Return whether the handler is known to be quick: by enough runs in a row, and by their mean."""
+        return self.quick_runs >= LEARNING_RUNS and self.mean_s <= QUICK_S
 
 
 class Call:
     """One run of a handler. The first to claim it - its end or its time - says what became of it."""
 
     __slots__ = (
-        "_claimed",
-        "_lock",
         "_on_outcome",
+        "_unclaimed",
         "arguments",
         "batch",
         "cancel",
@@ -110,18 +123,20 @@ class Call:
         self.deadline = float("inf")
         self.cancel: Callable[[], object] | None = None
         self._on_outcome = on_outcome
-        self._claimed = False
-        self._lock = Lock()
+        self._unclaimed = [True]
 
     @property
     def is_over(self) -> bool:
-        return self._claimed
+        return not self._unclaimed
 
     def claim(self) -> bool:
         """Say whether the caller is the first."""
-        with self._lock:
-            first, self._claimed = not self._claimed, True
-            return first
+        try:
+            # Of two threads, one finds the list empty.
+            self._unclaimed.pop()
+        except IndexError:
+            return False
+        return True
 
     def tell(self, outcome: Outcome) -> None:
         self._on_outcome(outcome)

@@ -165,6 +165,32 @@ class HandlerPool:
                 self._batches.add(batch)
         self._hand_over(batch)
 
+    def adopt(self, call: Call, began_s: float) -> None:
+        """Watch over a call that the thread of its owner has begun, at `began_s` by the pool's clock.
+
+        From now on its time can be up as that of any other. It is in the slot that its owner has reserved, and its
+        thread counts among those of the pool until `end_adopted`, which that thread calls.
+        """
+        batch = HandlerBatch()
+        with self._lock:
+            self._workers += 1
+            self._busy += 1
+            call.batch = batch
+            if call.timeout_s is not None:
+                call.deadline = began_s + call.timeout_s
+                self._timed.add(call)
+
+    def end_adopted(self, call: Call, outcome: Outcome) -> None:
+        """Take the outcome of an adopted call, unless its time was up. The calling thread then leaves the pool."""
+        if not call.claim():
+            self._stuck.remove(call)
+            return
+        with self._lock:
+            self._workers -= 1
+            self._busy -= 1
+        if self._complete(call, outcome):
+            self.release()
+
     def call(
         self, handler: Handler, arguments: tuple[object, ...], *, is_async: bool, timeout_s: float | None, facet: str
     ) -> Outcome:
@@ -333,6 +359,10 @@ class HandlerPool:
             value = call.handler(*call.arguments)
         except BaseException as error:  # noqa: BLE001 - the handler's, not ours, whatever it is
             return Raised(error)
+        return self.settle(call, value)
+
+    def settle(self, call: Call, value: object) -> Outcome:
+        """Return the outcome of a plain handler that has returned this: an awaitable is waited for in the loop."""
         waiting = awaitable_of(value)
         if waiting is None:
             return Returned(value)

@@ -8,8 +8,8 @@ from typing import Any, Final, Protocol
 
 from afl.core.handlers.allowed_modules import AllowedHandlers
 from afl.core.handlers.calling import Handler
-from afl.core.handlers.modules import DEFAULT_ENTRYPOINT, ModuleLoader
-from afl.core.handlers.retry import RetryRule
+from afl.core.handlers.modules import DEFAULT_ENTRYPOINT, HandlerModuleError, ModuleLoader
+from afl.core.handlers.retry import BadRetryPolicy, RetryPolicy, RetryRule
 from afl.core.handlers.routes import Route, seconds
 
 #: How long a handler may take that is registered in a store, when nothing else was said.
@@ -31,11 +31,16 @@ class Registered(Protocol):
     def timeout_ms(self) -> int | None: ...
     @property
     def metadata(self) -> Mapping[str, Any]: ...
+    @property
+    def retry(self) -> str: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandlerRegistration:
-    """The function of a module that handles a facet. `timeout_ms` None: as long as it takes."""
+    """The function of a module that handles a facet. `timeout_ms` None: as long as it takes.
+
+    `retry` is a retry policy as a text; see `RetryPolicy.parse`. Empty: none.
+    """
 
     facet_name: str
     module_uri: str
@@ -45,6 +50,7 @@ class HandlerRegistration:
     timeout_ms: int | None = None
     requirements: tuple[str, ...] = ()
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    retry: str = ""
 
 
 def function_route(
@@ -70,16 +76,30 @@ def function_route(
 
 
 def loaded_route(registration: Registered, loader: ModuleLoader, retry: RetryRule | None = None) -> Route:
-    """Return the route to a function of a module, which is loaded now. Raises HandlerModuleError."""
+    """Return the route to a function of a module, which is loaded now. Raises HandlerModuleError.
+
+    `retry` takes precedence over the policy that is registered as a text.
+    """
     place = (registration.module_uri, registration.entrypoint, registration.checksum)
     loader.function(*place)
     return Route(
         name=registration.facet_name,
         find=lambda: loader.function(*place),
         timeout_s=seconds(registration.timeout_ms),
-        retry=retry,
+        retry=retry if retry is not None else _policy_of(registration),
         metadata=registration.metadata,
     )
+
+
+def _policy_of(registration: Registered) -> RetryPolicy | None:
+    """Return the policy that is registered. Raises HandlerModuleError for a text that is none."""
+    if not registration.retry:
+        return None
+    try:
+        return RetryPolicy.parse(registration.retry)
+    except BadRetryPolicy as error:
+        found = f"it is registered with a retry policy that cannot be used: {error.field}: {error.found!r:.100}"
+        raise HandlerModuleError(registration.module_uri, found, error.expected) from error
 
 
 def allowed_route(

@@ -2,9 +2,11 @@
 
 #: Modules that other packages import; the others are private to this one.
 PUBLIC_MODULES = (
+    "children",
     "click_errors",
     "click_groups",
     "click_options",
+    "collector",
     "crashes",
     "file_holders",
     "long_waits",

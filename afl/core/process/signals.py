@@ -37,6 +37,14 @@ class _Drain:
         #: Set by the signal, or by an end without a signal.
         self.is_stopping_or_over = StopFlag()
         self.is_over = StopFlag()
+        #: The drain around this one, whose limit holds for both.
+        self.around: _Drain | None = None
+
+    def stopping(self) -> None:
+        """Let the time of this drain run, and of those around it."""
+        self.is_stopping_or_over.set()
+        if self.around is not None:
+            self.around.stopping()
 
     def end_at(self, limit_s: float, code: int) -> None:
         """End the process when the drain exceeds its time. Runs in a thread of its own."""
@@ -66,7 +74,7 @@ class _Handler:
         if drain is None:
             raise EndedBySignal(number)
         drain.stop()
-        drain.is_stopping_or_over.set()
+        drain.stopping()
         _say(f"{name}: ends when this is done: {_waits(drain)}{drain.at_most}. A second signal ends it at once")
 
 
@@ -115,7 +123,8 @@ def draining(
         handler, drain = _handlers[0], _Drain(stop, remaining, limit_s)
         if limit_s is not None:
             threading.Thread(target=drain.end_at, args=(limit_s, limit_code), name="afl-drain", daemon=True).start()
-        before, handler.drain = handler.drain, drain
+        before = drain.around = handler.drain
+        handler.drain = drain
         try:
             yield
         finally:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Final, Protocol
+
+#: How long a signal may go unnoticed that comes between the last look at the flag and the wait.
+_LONGEST_WAIT_S: Final = 0.5
 
 
 class Stop(Protocol):
@@ -45,12 +49,21 @@ class StopFlag:
                 self._wakes.get_nowait()
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait for the request, up to `timeout` seconds, and say whether it came."""
-        if not self._is_set:
+        """Wait for the request, up to `timeout` seconds, and say whether it came.
+
+        A signal that comes when the main thread is just about to wait does not interrupt it: Python runs the handler
+        once the main thread is back. So no single wait is long.
+        """
+        deadline_s = None if timeout is None else time.monotonic() + timeout
+        while not self._is_set:
+            left_s = _LONGEST_WAIT_S if deadline_s is None else deadline_s - time.monotonic()
+            if left_s <= 0:
+                break
             with suppress(Empty):
-                self._wakes.get(timeout=timeout)
-                # Put back for other waiting threads.
-                self._wakes.put(None)
+                self._wakes.get(timeout=min(left_s, _LONGEST_WAIT_S))
+                if self._is_set:
+                    # Put back for other waiting threads.
+                    self._wakes.put(None)
         return self._is_set
 
 

@@ -7,6 +7,7 @@ PUBLIC_MODULES = (
     "log_lines",
     "masking",
     "near_names",
+    "patterns",
     "placeholders",
     "printable",
     "warning_limits",

@@ -1,14 +1,16 @@
-"""Log lines of our commands: each record on one line, its text printable and bounded, its secrets masked."""
+"""Log lines of our commands, as text or as JSON: printable and bounded, with secrets masked."""
 
 from __future__ import annotations
 
 import logging
-import re
+from datetime import UTC, datetime
 from typing import Any, Final
 
+from afl.core.json_encoder import make_encoder
 from afl.core.text.exception_text import MAX_TRACEBACK_CHARS
 from afl.core.text.masking import Secrets
-from afl.core.text.printable import printable, printable_lines
+from afl.core.text.patterns import lazy_pattern
+from afl.core.text.printable import printable, printable_json, printable_lines
 
 LOG_FORMAT: Final = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
 
@@ -16,7 +18,7 @@ LOG_FORMAT: Final = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
 MAX_MESSAGE_CHARS: Final = 4_000
 
 #: The place of one argument in a message's template.
-_PLACE: Final = re.compile(r"%%|%[^%a-zA-Z]*[a-zA-Z]")
+_PLACE: Final = lazy_pattern(r"%%|%[^%a-zA-Z]*[a-zA-Z]")
 
 
 class LogLineFormatter(logging.Formatter):
@@ -74,3 +76,53 @@ class LogLineFormatter(logging.Formatter):
         if len(shown) > MAX_TRACEBACK_CHARS:
             shown = f"... ({len(text)} characters)\n{shown[-MAX_TRACEBACK_CHARS:]}"
         return "\n".join(f"  {line}" for line in shown.split("\n"))
+
+
+#: The attributes of every record of logging; all others are fields that a caller has added.
+_OF_LOGGING: Final = frozenset({*vars(logging.makeLogRecord({})), "message", "asctime", "taskName"})
+
+
+class JsonLogFormatter(LogLineFormatter):
+    """Formatter that writes a record as one line of JSON: `time`, `level`, `logger`, `message`, and what was added.
+
+    Fields that a caller has added (`extra`) have their own names: `workflow_id`, `step_id`, ... A traceback is in
+    `exception`, and what a template has on further lines in `details`.
+    """
+
+    def __init__(self, secrets: Secrets | None = None, process: str = "") -> None:
+        """Take the secrets to mask, and which of several processes this is."""
+        super().__init__(secrets)
+        self._process = process
+
+    def format(self, record: logging.LogRecord) -> str:
+        message, below = self._message(record)
+        moment = datetime.fromtimestamp(record.created, UTC)
+        line: dict[str, object] = {
+            "time": f"{moment:%Y-%m-%dT%H:%M:%S}.{int(record.msecs):03d}Z",
+            "level": record.levelname,
+            "logger": record.name,
+            "message": message,
+        }
+        if self._process:
+            line["process"] = self._process
+        added = {name: value for name, value in vars(record).items() if name not in _OF_LOGGING}
+        line |= {name: self._plain(value) for name, value in added.items() if name not in line and value is not None}
+        if below:
+            line["details"] = below
+        if record.exc_info:
+            line["exception"] = self.formatException(record.exc_info)
+        return printable_json(_encode(line))
+
+    def _plain(self, value: object) -> object:
+        if isinstance(value, str):
+            return self._secrets.masked(value[: 4 * MAX_MESSAGE_CHARS])[:MAX_MESSAGE_CHARS]
+        if isinstance(value, bool | int | float):
+            return value
+        try:
+            return self._secrets.masked(_encode(value))[:MAX_MESSAGE_CHARS]
+        except (ValueError, RecursionError):
+            return "(a value that cannot be written)"
+
+
+#: Made once: `json.dumps` makes another encoder for each call with options.
+_encode: Final = make_encoder(str)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
+from afl.core.text.patterns import lazy_pattern
+
 #: A doubled brace, which means a literal one, or a placeholder, whose name is the group.
-PLACEHOLDER: Final = re.compile(r"\{\{|\}\}|\{([A-Za-z_][A-Za-z0-9_]*)\}")
+PLACEHOLDER: Final = lazy_pattern(r"\{\{|\}\}|\{([A-Za-z_][A-Za-z0-9_]*)\}")

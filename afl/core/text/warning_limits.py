@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from threading import Lock
 from typing import Final
 
@@ -37,9 +38,18 @@ class LimitedLog:
         self._kinds: dict[str, _Kind] = {}
 
     def log(
-        self, level: int, kind: str, message: str, *arguments: object, exc_info: BaseException | None = None
+        self,
+        level: int,
+        kind: str,
+        message: str,
+        *arguments: object,
+        exc_info: BaseException | None = None,
+        extra: Mapping[str, object] | None = None,
     ) -> None:
-        """Log a line, unless its kind has reached the limit of this interval; `kind` names the lines left out."""
+        """Log a line, unless its kind has reached the limit of this interval; `kind` names the lines left out.
+
+        `extra` are fields of the record, as those of `Logger.log`.
+        """
         if not self._logger.isEnabledFor(level):
             return
         left_out = self._enter(kind)
@@ -47,13 +57,20 @@ class LimitedLog:
             return
         if left_out:
             self._logger.log(level, "%s: %d more like it were not logged in the time before", kind, left_out)
-        self._logger.log(level, message, *arguments, exc_info=exc_info)
+        self._logger.log(level, message, *arguments, exc_info=exc_info, extra=extra)
 
-    def warning(self, kind: str, message: str, *arguments: object) -> None:
-        self.log(logging.WARNING, kind, message, *arguments)
+    def warning(self, kind: str, message: str, *arguments: object, extra: Mapping[str, object] | None = None) -> None:
+        self.log(logging.WARNING, kind, message, *arguments, extra=extra)
 
-    def error(self, kind: str, message: str, *arguments: object, exc_info: BaseException | None = None) -> None:
-        self.log(logging.ERROR, kind, message, *arguments, exc_info=exc_info)
+    def error(
+        self,
+        kind: str,
+        message: str,
+        *arguments: object,
+        exc_info: BaseException | None = None,
+        extra: Mapping[str, object] | None = None,
+    ) -> None:
+        self.log(logging.ERROR, kind, message, *arguments, exc_info=exc_info, extra=extra)
 
     def _enter(self, kind: str) -> int | None:
         """Return how many lines were left out before this one, which is to be logged; None when it is left out too."""
