@@ -286,7 +286,7 @@ Statement: TypeAlias = StepStmt | SysLogStmt | SysAssertStmt
 
 @node
 class DocEntry(ASTNode):
-    """`@param name text` or `@return name text` of a doc comment."""
+    """`@param name text`, `@return name text` or `@sensitive name text` of a doc comment."""
 
     name: str
     description: str
@@ -299,6 +299,8 @@ class Doc(ASTNode):
     description: str = ""
     params: list[DocEntry] = field(default_factory=list)
     returns: list[DocEntry] = field(default_factory=list)
+    #: The parameters, returns or fields whose values are to be kept from everyone who need not see them.
+    sensitive: list[DocEntry] = field(default_factory=list)
 
 
 # -- declarations -----------------------------------------------------------------------------------------------------

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
-from dataclasses import MISSING, FrozenInstanceError, dataclass, field, fields
-from typing import Any, NamedTuple, NoReturn, TypeVar, dataclass_transform
+from dataclasses import dataclass, field, fields
+from typing import Any, NamedTuple, TypeVar, dataclass_transform
+
+from afl.core.frozen import initializer, refuse_deleting, refuse_setting, set_state
 
 _T = TypeVar("_T")
 
@@ -38,35 +39,8 @@ def node(cls: type[_T]) -> type[_T]:
     `dataclass` only collects the fields, ASTNode has what all nodes share, and `__init__` is our own.
     """
     made = dataclass(init=False, repr=False, eq=False, slots=True)(cls)
-    made.__init__ = _initializer(made)  # type: ignore[method-assign]  # checked by dataclass_transform
-    return made
-
-
-def _initializer(cls: type) -> Callable[..., None]:
-    """Return the `__init__` of a node class: it sets the slots directly, past the `__setattr__` that refuses."""
-    names: dict[str, object] = {}
-    parameters: list[str] = []
-    keywords: list[str] = []
-    body: list[str] = []
-    for item in fields(cls):
-        value = item.name
-        declared = value
-        if item.default is not MISSING:
-            names[f"default_{value}"] = item.default
-            declared = f"{value}=default_{value}"
-        elif item.default_factory is not MISSING:
-            names[f"make_{value}"] = item.default_factory
-            declared = f"{value}=MISSING"
-            value = f"make_{value}() if {value} is MISSING else {value}"
-        (keywords if item.kw_only else parameters).append(declared)
-        slot = _given_ids if item.name == "node_id" and _given_ids is not None else getattr(cls, item.name)
-        names[f"set_{item.name}"] = slot.__set__
-        body.append(f"    set_{item.name}(self, {value})\n")
-    source = f"def __init__(self, {', '.join([*parameters, '*', *keywords])}):\n{''.join(body)}"
-    scope: dict[str, Any] = {"MISSING": MISSING, **names}
-    exec(source, scope)
-    made: Callable[..., None] = scope["__init__"]
-    made.__qualname__ = f"{cls.__qualname__}.__init__"
+    slots = {} if _given_ids is None else {"node_id": _given_ids}
+    made.__init__ = initializer(made, slots)  # type: ignore[method-assign]  # checked by dataclass_transform
     return made
 
 
@@ -130,16 +104,9 @@ class ASTNode:
     def _compared(cls) -> list[str]:
         return [item.name for item in fields(cls) if item.compare]
 
-    def __setattr__(self, name: str, value: object) -> NoReturn:
-        raise FrozenInstanceError(f"cannot assign to field {name!r}")
-
-    def __delattr__(self, name: str) -> NoReturn:
-        raise FrozenInstanceError(f"cannot delete field {name!r}")
-
-    def __setstate__(self, state: tuple[None, dict[str, object]]) -> None:
-        # Copies and pickles are put together without __init__.
-        for name, value in state[1].items():
-            object.__setattr__(self, name, value)
+    __setattr__ = refuse_setting
+    __delattr__ = refuse_deleting
+    __setstate__ = set_state
 
 
 class _NodeId:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import gc
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import KW_ONLY
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from afl.ast import Program
+from afl.core.frozen import frozen
 from afl.core.strictness import Strictness
 from afl.diagnostics import Diagnostic
 from afl.errors import CompileError, ParseError
@@ -20,20 +21,22 @@ if TYPE_CHECKING:
     from afl.config import AFLConfig
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Compiled:
     """A program that can be run, and the warnings about it."""
 
+    _: KW_ONLY
     program_json: dict[str, Any]
     diagnostics: tuple[Diagnostic, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class CheckedInput:
     """The analysis of sources: the tree of those that could be parsed, and all findings. `sources` and `registry` have
     the libraries that were found on the way, too.
     """
 
+    _: KW_ONLY
     program: Program
     diagnostics: tuple[Diagnostic, ...]
     sources: CompilerInput

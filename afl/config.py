@@ -9,11 +9,12 @@ import errno
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from afl.core.frozen import frozen
 from afl.core.text.masking import MASK, Secrets, is_secret, masked_text, may_be_secret, secrets_of_url
 from afl.core.text.near_names import close_names
 from afl.core.text.printable import printable
@@ -76,7 +77,7 @@ class WrongSetting(AFLError, ValueError):
         self.name = name
 
 
-@dataclass(frozen=True)
+@frozen
 class MongoDBConfig:
     """A MongoDB database and the user that connects. Without a user name the url alone decides."""
 
@@ -134,7 +135,7 @@ class MongoDBConfig:
         return cls.from_dict({name: value for name, value in found.items() if value})
 
 
-@dataclass(frozen=True)
+@frozen
 class ResolverConfig:
     """The places where missing namespaces of a program are looked for."""
 
@@ -176,7 +177,7 @@ class ResolverConfig:
         )
 
 
-@dataclass(frozen=True)
+@frozen
 class AFLConfig:
     """All settings of the compiler."""
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY
 from enum import StrEnum
 
+from afl.core.frozen import frozen
 from afl.core.text.line_ends import with_line_feeds
 from afl.core.text.printable import printable
 
@@ -25,13 +26,14 @@ class Severity(StrEnum):
     WARNING = "warning"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Diagnostic:
     """One finding at one place.
 
     Lines and columns are 1-based and count characters; the end column is exclusive.
     """
 
+    _: KW_ONLY
     code: str
     severity: Severity
     message: str

@@ -18,6 +18,7 @@ from afl.compiled.chains import MAX_CHAIN_DEPTH
 from afl.compiled.library_mark import marked
 from afl.compiled.runtime_mixins import RETRY
 from afl.compiled.runtime_use import has_runtime_retry, says_its_form
+from afl.compiled.sensitive_mark import mark_sensitive
 from afl.json_text import to_text
 from afl.library.declarations import NAMESPACE
 from afl.library.used import LibraryUse
@@ -112,50 +113,12 @@ class _Emission:
         self._has_retries = False
         #: The number of expression nodes around the node that is being written.
         self._depth = 0
-        self._expressions: dict[type, Callable[[Any], Json]] = {
-            ast.Literal: _literal,
-            ast.Reference: _reference,
-            ast.ConcatExpr: self._concat,
-            ast.BinaryExpr: self._chain,
-            ast.UnaryExpr: self._unary,
-            ast.ArrayLiteral: self._array,
-            ast.MapLiteral: self._map,
-            ast.IndexExpr: self._chain,
-        }
-        self._nodes: dict[type, Callable[[Any], Json]] = {
-            **self._expressions,
-            ast.Program: self._program,
-            ast.Namespace: self._namespace,
-            ast.FacetDecl: lambda node: self._callable(node, ""),
-            ast.EventFacetDecl: lambda node: self._callable(node, ""),
-            ast.WorkflowDecl: lambda node: self._callable(node, ""),
-            ast.ImplicitDecl: lambda node: self._implicit(node, ""),
-            ast.SchemaDecl: lambda node: self._schema(node, ""),
-            ast.AndThenBlock: lambda node: self._clause(node, "andThen[0]"),
-            ast.CatchClause: lambda node: self._catch(node, ""),
-            ast.WhenBlock: lambda node: self._when(node, ""),
-            ast.StepStmt: lambda node: self._step(node, ""),
-            ast.SysLogStmt: lambda node: self._sys_log(node, "log[0]"),
-            ast.SysAssertStmt: lambda node: self._sys_assert(node, "assert[0]"),
-            ast.YieldStmt: lambda node: self._yield(node, "yield[0]"),
-            ast.CallExpr: lambda node: self._call(node, "call"),
-            ast.MixinSig: self._mixin,
-            ast.MixinCall: self._mixin,
-            ast.ScriptBlock: lambda node: self._script(node, "script"),
-            ast.PromptBlock: lambda node: self._prompt(node, "prompt"),
-            ast.Doc: _doc,
-            ast.ForeachClause: _foreach,
-            ast.Parameter: self._parameter,
-            ast.NamedArg: self._arg,
-            ast.ArrayType: lambda node: cast(Json, self._type(node)),
-            ast.MapEntry: self._entry,
-        }
 
     def node(self, node: ast.ASTNode) -> Json:
-        write = self._nodes.get(type(node))
+        write = _NODES.get(type(node))
         if write is None:
             raise ValueError(f"a {type(node).__name__} cannot be emitted by itself")
-        return write(node)
+        return write(self, node)
 
     # -- declarations -------------------------------------------------------------------------------------------------
 
@@ -214,6 +177,7 @@ class _Emission:
             document["params"] = [self._parameter(item) for item in node.sig.params]
         if node.sig.returns is not None:
             document["returns"] = [self._parameter(item) for item in node.sig.returns.params]
+        mark_sensitive(node.doc, [*document.get("params", ()), *document.get("returns", ())])
         if node.sig.mixins:
             document["mixins"] = [self._mixin(item) for item in node.sig.mixins]
         if node.pre_script is not None:
@@ -234,11 +198,11 @@ class _Emission:
 
     def _schema(self, node: ast.SchemaDecl, namespace: str) -> Json:
         path = self._path(namespace, f"SchemaDecl:{node.name}")
-        fields = [{"name": item.name, "type": self._type(item.type)} for item in node.fields]
+        fields: list[Json] = [{"name": item.name, "type": self._type(item.type)} for item in node.fields]
         document: Json = {"type": "SchemaDecl", "name": node.name}
         if node.doc is not None:
             document["doc"] = _doc(node.doc)
-        document["fields"] = fields
+        document["fields"] = mark_sensitive(node.doc, fields)
         return self._identify(document, node, path)
 
     def _parameter(self, node: ast.Parameter) -> Json:
@@ -263,7 +227,7 @@ class _Emission:
     def _clause(self, node: ast.AndThenBlock, path: str) -> Json:
         document: Json = {"type": "AndThenBlock"}
         if node.foreach is not None:
-            document["foreach"] = _foreach(node.foreach)
+            document["foreach"] = self._foreach(node.foreach)
         if node.when is not None:
             document["when"] = self._when(node.when, path)
         elif node.script is not None:
@@ -271,6 +235,9 @@ class _Emission:
         else:
             self._fill(document, node.block, path)
         return self._identify(document, node, path)
+
+    def _foreach(self, node: ast.ForeachClause) -> Json:
+        return {"type": "ForeachClause", "variable": node.variable, "iterable": self._reference(node.iterable)}
 
     def _catch(self, node: ast.CatchClause, owner: str) -> Json:
         path = owner + "/catch"
@@ -369,7 +336,15 @@ class _Emission:
     # -- expressions --------------------------------------------------------------------------------------------------
 
     def _expression(self, node: ast.Expression) -> Json:
-        return self._expressions[type(node)](node)
+        return _EXPRESSIONS[type(node)](self, node)
+
+    def _literal(self, node: ast.Literal) -> Json:
+        if node.kind == "null":
+            return {"type": "Null"}
+        return {"type": _LITERAL_TYPES[node.kind], "value": node.value}
+
+    def _reference(self, node: ast.Reference) -> Json:
+        return {"type": "InputRef" if node.is_input else "StepRef", "path": list(node.path)}
 
     def _concat(self, node: ast.ConcatExpr) -> Json:
         return {"type": "ConcatExpr", "operands": self._inside(node.operands)}
@@ -436,15 +411,40 @@ def _doc(node: ast.Doc) -> Json:
     }
 
 
-def _foreach(node: ast.ForeachClause) -> Json:
-    return {"type": "ForeachClause", "variable": node.variable, "iterable": _reference(node.iterable)}
-
-
-def _literal(node: ast.Literal) -> Json:
-    if node.kind == "null":
-        return {"type": "Null"}
-    return {"type": _LITERAL_TYPES[node.kind], "value": node.value}
-
-
-def _reference(node: ast.Reference) -> Json:
-    return {"type": "InputRef" if node.is_input else "StepRef", "path": list(node.path)}
+#: Functions, not methods of an emission: it would hold itself, and the program, until the next collection.
+_EXPRESSIONS: dict[type, Callable[[_Emission, Any], Json]] = {
+    ast.Literal: _Emission._literal,
+    ast.Reference: _Emission._reference,
+    ast.ConcatExpr: _Emission._concat,
+    ast.BinaryExpr: _Emission._chain,
+    ast.UnaryExpr: _Emission._unary,
+    ast.ArrayLiteral: _Emission._array,
+    ast.MapLiteral: _Emission._map,
+    ast.IndexExpr: _Emission._chain,
+}
+_NODES: dict[type, Callable[[_Emission, Any], Json]] = {
+    **_EXPRESSIONS,
+    ast.Program: _Emission._program,
+    ast.Namespace: _Emission._namespace,
+    **dict.fromkeys(_DECLARATION_TYPES, lambda emission, node: emission._callable(node, "")),
+    ast.ImplicitDecl: lambda emission, node: emission._implicit(node, ""),
+    ast.SchemaDecl: lambda emission, node: emission._schema(node, ""),
+    ast.AndThenBlock: lambda emission, node: emission._clause(node, "andThen[0]"),
+    ast.CatchClause: lambda emission, node: emission._catch(node, ""),
+    ast.WhenBlock: lambda emission, node: emission._when(node, ""),
+    ast.StepStmt: lambda emission, node: emission._step(node, ""),
+    ast.SysLogStmt: lambda emission, node: emission._sys_log(node, "log[0]"),
+    ast.SysAssertStmt: lambda emission, node: emission._sys_assert(node, "assert[0]"),
+    ast.YieldStmt: lambda emission, node: emission._yield(node, "yield[0]"),
+    ast.CallExpr: lambda emission, node: emission._call(node, "call"),
+    ast.MixinSig: _Emission._mixin,
+    ast.MixinCall: _Emission._mixin,
+    ast.ScriptBlock: lambda emission, node: emission._script(node, "script"),
+    ast.PromptBlock: lambda emission, node: emission._prompt(node, "prompt"),
+    ast.Doc: lambda _emission, node: _doc(node),
+    ast.ForeachClause: _Emission._foreach,
+    ast.Parameter: _Emission._parameter,
+    ast.NamedArg: _Emission._arg,
+    ast.ArrayType: lambda emission, node: cast(Json, emission._type(node)),
+    ast.MapEntry: _Emission._entry,
+}

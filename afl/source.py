@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
+from afl.core.frozen import frozen
+
 #: The largest text that is compiled. A hand-written text is a thousand times smaller; split a larger generated one.
 MAX_SOURCE_BYTES: Final = 16 * 1024 * 1024
 
@@ -12,7 +14,7 @@ MAX_SOURCE_BYTES: Final = 16 * 1024 * 1024
 FILE_SUFFIXES: Final = (".afl", ".ffl")
 
 
-@dataclass(frozen=True)
+@frozen
 class FileOrigin:
     """A file on disk."""
 
@@ -22,7 +24,7 @@ class FileOrigin:
         return f"file://{self.path}"
 
 
-@dataclass(frozen=True)
+@frozen
 class MongoDBOrigin:
     """A flow stored in MongoDB."""
 
@@ -33,7 +35,7 @@ class MongoDBOrigin:
         return f"mongodb://{self.collection_id}/{self.display_name}"
 
 
-@dataclass(frozen=True)
+@frozen
 class MavenOrigin:
     """A source archive in a Maven repository."""
 
@@ -64,7 +66,7 @@ def provenance(origin: SourceOrigin | None) -> dict[str, str]:
             return {"type": "unknown"}
 
 
-@dataclass(frozen=True)
+@frozen
 class SourceEntry:
     """One text with its origin; a library is compiled too, but is not the program itself."""
 

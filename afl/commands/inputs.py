@@ -7,12 +7,13 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from afl.commands.terminal import say
+from afl.core.frozen import frozen
 from afl.core.strictness import Strictness
 from afl.core.text.masking import secrets_of_environment
 from afl.errors import AFLError, SourceUnreadable
@@ -39,10 +40,11 @@ class WrongInput(AFLError):
     """Arguments that name no source."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Named:
     """The sources that a command line names."""
 
+    _: KW_ONLY
     files: tuple[str, ...]
     primary: tuple[str, ...]
     library: tuple[str, ...]

@@ -65,9 +65,12 @@ if not TYPE_CHECKING:
 PUBLIC_MODULES = (
     "chains",
     "library_mark",
+    "names",
     "needs",
     "program",
     "resolved",
     "runtime_mixins",
     "runtime_use",
+    "sensitive",
+    "sensitive_mark",
 )

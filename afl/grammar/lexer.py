@@ -14,8 +14,6 @@ from afl.grammar.table import END, ParseTable
 
 _END_GROUP = "END_OF_TEXT"
 
-_GROUP_NAME = re.compile(r"\(\?P<\w+>")
-
 #: The token of a braced script, whose end no regular expression can find.
 RAW_BODY = "RAW_BODY"
 
@@ -50,23 +48,19 @@ class Lexer:
         self._types.pop("{", None)
         marks = [mark for mark in table.punctuation if mark != "{"]
         # The order is for speed: frequent kinds first. A comment's slash must be tried before the operator's.
-        named = [f"(?P<{name}>{pattern})" for name, pattern in sorted(table.patterns.items(), key=_rank)]
-        pieces = "|".join(
-            [
-                named[0],
-                rf"(?P<MARK>{_marks_pattern(marks)})",
-                r"\{",
-                *named[1:],
-                r"(?P<COMMENT>//[^\n]*|/\*(?s:.*?)\*/)",
-                r"(?P<OPEN_COMMENT>/\*)",
-                rf"(?P<{_END_GROUP}>\Z)",
-                r"(?P<STRAY>(?s:.))",
-            ]
-        )
+        kinds = {
+            **dict(sorted(table.patterns.items(), key=_rank)),
+            "COMMENT": r"//[^\n]*|/\*(?s:.*?)\*/",
+            "OPEN_COMMENT": r"/\*",
+            _END_GROUP: r"\Z",
+            "STRAY": r"(?s:.)",
+        }
+        first, *others = (f"(?:{pattern})" for pattern in kinds.values())
+        pieces = "|".join([first, _marks_pattern(marks), r"\{", *others])
         # The kind of a piece follows from its text alone, and most texts occur again. So pieces are matched without
-        # group names, which is faster, and the kind is looked up once for each text.
-        self._kinds = re.compile(pieces)
-        self._pieces = re.compile(rf"([ \t\f\r\n]*)({_GROUP_NAME.sub('(?:', pieces)})")
+        # group names, which is faster, and the kind is looked up once for each text that is no mark.
+        self._kinds = re.compile("|".join(f"(?P<{name}>{pattern})" for name, pattern in kinds.items()))
+        self._pieces = re.compile(rf"([ \t\f\r\n]*)({pieces})")
 
     def tokens(
         self, text: str, source_id: str | None = None, doc_comments: dict[int, Token] | None = None
@@ -136,7 +130,7 @@ class Lexer:
 
     def _kind_of(self, piece: str) -> str:
         kind = self._kinds.match(piece).lastgroup  # type: ignore[union-attr]  # one alternative takes any character
-        assert kind is not None  # every alternative but the brace is a group
+        assert kind is not None  # every alternative is a group
         return kind
 
 

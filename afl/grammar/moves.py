@@ -2,15 +2,17 @@
 
 An expression passes through a dozen levels of precedence, and most of them do nothing with it. Which levels are passed
 depends only on two states (the top one and the one below it) and the next terminal, so each way is walked once and
-remembered.
+remembered. So is where a move leads: the row that the next move is looked up in.
 """
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 from afl.grammar.table import ParseTable
 
-#: The state in which the next action happens, and the table's action there.
-Move = tuple[int, int]
+#: The state in which the next action happens, the table's action there, and, of a shift, the row after it.
+Move: TypeAlias = "tuple[int, int, Row]"
 
 
 class Moves(list["_Above"]):
@@ -20,25 +22,29 @@ class Moves(list["_Above"]):
     """
 
     def __init__(self, table: ParseTable) -> None:
-        super().__init__(_Above(table, below) for below in range(len(table.actions)))
+        super().__init__(_Above(self, table, below) for below in range(len(table.actions)))
+        #: By the state below and the number of the reduced rule: the state on top of it after that, and its row.
+        self.after = [_After(self, table, below) for below in range(len(table.actions))]
 
 
-class _Above(dict[int, "_ByTerminal"]):
+class _Above(dict[int, "Row"]):
     """The moves of the states above one state."""
 
-    def __init__(self, table: ParseTable, below: int) -> None:
+    def __init__(self, moves: Moves, table: ParseTable, below: int) -> None:
+        self._moves = moves
         self._table = table
         self._below = below
 
-    def __missing__(self, top: int) -> _ByTerminal:
-        found = self[top] = _ByTerminal(self._table, self._below, top)
+    def __missing__(self, top: int) -> Row:
+        found = self[top] = Row(self._moves, self._table, self._below, top)
         return found
 
 
-class _ByTerminal(dict[str, Move | None]):
+class Row(dict[str, "Move | None"]):
     """The moves of one state above another, by terminal."""
 
-    def __init__(self, table: ParseTable, below: int, top: int) -> None:
+    def __init__(self, moves: Moves, table: ParseTable, below: int, top: int) -> None:
+        self._moves = moves
         self._table = table
         self._below = below
         self._top = top
@@ -54,8 +60,22 @@ class _ByTerminal(dict[str, Move | None]):
             if action is None:
                 return None
             if action >= 0:
-                return state, action
+                return state, action, self._moves[state][action]
             name, _, callback = table.rules[~action]
             if callback is not None:
-                return state, action
+                return state, action, self
             state = table.gotos[self._below][name]
+
+
+class _After(dict[int, tuple[int, Row]]):
+    """Where the reductions above one state lead, by the number of the rule."""
+
+    def __init__(self, moves: Moves, table: ParseTable, below: int) -> None:
+        self._moves = moves
+        self._table = table
+        self._below = below
+
+    def __missing__(self, rule: int) -> tuple[int, Row]:
+        state = self._table.gotos[self._below][self._table.rules[rule][0]]
+        found = self[rule] = (state, self._moves[self._below][state])
+        return found

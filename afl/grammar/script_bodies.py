@@ -6,9 +6,11 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from afl.core.text.patterns import lazy_pattern
+
 #: Parts of a raw body besides plain code: Python strings and comments, in which braces are text. A string in single
 #: marks ends with its line at the latest; one in triple marks that never ends hides the rest of the text.
-_RAW_PIECE = re.compile(
+_RAW_PIECE = lazy_pattern(
     r"""(?s)
       \#[^\n]*
     | \"\"\"(?:[^"\\]|\\.|"(?!""))*+(?:\"\"\")? | '''(?:[^'\\]|\\.|'(?!''))*+(?:''')?

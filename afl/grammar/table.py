@@ -6,9 +6,10 @@ Lark makes it, and nothing that runs needs Lark: docs/decisions/0050-the-parse-t
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypedDict
+
+from afl.core.frozen import frozen
 
 GRAMMAR_FILE = Path(__file__).parent.parent / "grammar.lark"
 TABLE_FILE = Path(__file__).parent / "table.json"
@@ -29,7 +30,7 @@ class TableDocument(TypedDict):
     start: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ParseTable:
     """The table that the parser runs on.
 

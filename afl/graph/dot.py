@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from afl.graph.model import Cluster, Graph, Item, Vertex, everything
+from afl.graph.picture import Cluster, Graph, Item, Vertex, everything
 
 _SHAPES = {
     "event": 'shape=box style="rounded,filled" fillcolor="#fff3d6" color="#c77700" penwidth=2',

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import unicodedata
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from afl.graph.layering import LANE, Layers, Size, place
-from afl.graph.model import Edge, Graph, Item, Vertex
+from afl.graph.picture import Edge, Graph, Item, Vertex
 
 Point: TypeAlias = tuple[float, float]
 
@@ -37,10 +37,14 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """An arrow with the points it passes, both ends included."""
+    """An arrow with the points it passes, both ends included. `is_back`: it leads against the direction of the others.
+
+    An arrow back leaves its box where others arrive, and arrives where others leave.
+    """
 
     edge: Edge
     points: tuple[Point, ...]
+    is_back: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +58,23 @@ class Layout:
     is_down: bool
 
 
-def layout(graph: Graph) -> Layout:
-    """Lay the graph out downwards or to the right, whichever comes nearer to the shape of a screen."""
-    candidates = [_Layouter(graph, is_down=is_down).lay_out() for is_down in (True, False)]
+#: What says how wide and high a box is, in a picture that leads downwards or, if not, to the right.
+SizeOf: TypeAlias = Callable[[Vertex, bool], Size]
+
+
+def box_size(vertex: Vertex, _is_down: bool = True) -> Size:
+    """Return the width and height of a box with a title, and perhaps a detail below it."""
+    title = text_width(vertex.title, CHARACTER)
+    width = max(title, text_width(vertex.detail, SMALL_CHARACTER) + (14 if vertex.kind == "event" else 0)) + 28
+    return max(width, 76.0), 44.0 if vertex.detail else 32.0
+
+
+def layout(graph: Graph, size_of: SizeOf = box_size) -> Layout:
+    """Lay the graph out downwards or to the right, whichever comes nearer to the shape of a screen.
+
+    Items stand in reading order: an arrow that leads to an earlier one leads back.
+    """
+    candidates = [_Layouter(graph, size_of, is_down=is_down).lay_out() for is_down in (True, False)]
     return min(candidates, key=lambda found: max(found.width / _SHAPE, found.height))
 
 
@@ -67,8 +85,9 @@ def text_width(text: str, character: float) -> float:
 
 
 class _Layouter:
-    def __init__(self, graph: Graph, *, is_down: bool) -> None:
+    def __init__(self, graph: Graph, size_of: SizeOf, *, is_down: bool) -> None:
         self._graph = graph
+        self._size_of_vertex = size_of
         self._is_down = is_down
         self._parents: dict[str, tuple[str, ...]] = {}
         self._inner: dict[str, Layers] = {}
@@ -91,7 +110,7 @@ class _Layouter:
         """Place the content of a frame, and return its width and height."""
         for item in items:
             self._sizes[item.id] = self._size_of(item)
-        inside = {item.id for item in items}
+        inside = {item.id: number for number, item in enumerate(items)}
         sizes = {item.id: self._turned(self._sizes[item.id]) for item in items}
         arrows: list[tuple[str, str]] = []
         entries: dict[str, Size] = {}
@@ -99,7 +118,9 @@ class _Layouter:
         for number, edge in enumerate(self._graph.edges):
             source, target = self._in(inside, edge.source), self._in(inside, edge.target)
             if source is not None and target is not None:
-                if source != target:
+                # Of the arrows back, those between the boxes themselves: from and into frames they have no way.
+                is_direct = (source, target) == (edge.source, edge.target)
+                if inside[source] < inside[target] or (inside[source] > inside[target] and is_direct):
                     arrows.append((source, target))
             elif target is not None and edge.target != frame:
                 entries[f"in {number}"] = (LANE, 0.0)
@@ -107,19 +128,18 @@ class _Layouter:
             elif source is not None and edge.source != frame:
                 exits[f"out {number}"] = (LANE, 0.0)
                 arrows.append((source, f"out {number}"))
-        # The ends stand before and behind all boxes: arrows lead to later boxes only.
+        # The ends stand before and behind all boxes.
         self._inner[frame] = place({**entries, **sizes, **exits}, arrows, first=entries, last=exits)
         return self._turned(self._inner[frame].size)
 
-    def _in(self, inside: set[str], end: str) -> str | None:
+    def _in(self, inside: Container[str], end: str) -> str | None:
         """Return the box of a frame that contains the end of an arrow, or None when the end is elsewhere."""
         return next((key for key in self._parents[end] if key in inside), None)
 
     def _size_of(self, item: Item) -> Size:
-        title = text_width(item.title, CHARACTER)
         if isinstance(item, Vertex):
-            width = max(title, text_width(item.detail, SMALL_CHARACTER) + (14 if item.kind == "event" else 0)) + 28
-            return max(width, 76.0), 44.0 if item.detail else 32.0
+            return self._size_of_vertex(item, self._is_down)
+        title = text_width(item.title, CHARACTER)
         width, height = self._measure(item.id, item.items) if item.items else _EMPTY
         return max(width + 2 * _PAD, title + 2 * _PAD), height + _PAD + _PAD_TOP
 
@@ -135,16 +155,29 @@ class _Layouter:
 
     def _ways(self) -> list[Way]:
         passed = {edge: self._on_the_way(number, edge) for number, edge in enumerate(self._graph.edges)}
-        out, into = self._ports(passed)
+        upper, lower = self._ports(passed)
         ways: list[Way] = []
         for edge, points in passed.items():
-            frame, (source, _) = self._common_frame(edge)
-            beside = self._beside(frame, source, out[edge]) if source == edge.source else []
-            ways.append(Way(edge, (out[edge], *beside, *points, into[edge])))
+            frame, ends = self._common_frame(edge)
+            is_back = self._is_back(edge)
+            beside = self._beside(frame, ends[is_back], upper[edge]) if ends[is_back] == self._ends(edge)[0] else []
+            way = (upper[edge], *beside, *points, lower[edge])
+            ways.append(Way(edge, way[::-1] if is_back else way, is_back))
         return ways
 
+    def _is_back(self, edge: Edge) -> bool:
+        frame, ends = self._common_frame(edge)
+        return ends in self._inner[frame].backward
+
+    def _ends(self, edge: Edge) -> tuple[str, str]:
+        """Return the two boxes of an arrow: the one in the earlier layer first."""
+        return (edge.target, edge.source) if self._is_back(edge) else (edge.source, edge.target)
+
     def _on_the_way(self, number: int, edge: Edge) -> list[Point]:
-        """Return the points that an arrow passes: out of frames, innermost first, then into others, outermost first."""
+        """Return the points that an arrow passes: out of frames, innermost first, then into others, outermost first.
+
+        Those of an arrow back stand in the order of the layers as well.
+        """
         frame, (source, target) = self._common_frame(edge)
         leaving, entering = self._parents[edge.source], self._parents[edge.target]
         points = self._passed(frame, (source, target))
@@ -197,21 +230,25 @@ class _Layouter:
         return box.x + (box.width - self._turned(self._inner[frame].size)[0]) / 2, box.y + _PAD_TOP
 
     def _ports(self, passed: Mapping[Edge, Sequence[Point]]) -> tuple[dict[Edge, Point], dict[Edge, Point]]:
-        """Return where each arrow leaves and enters: side by side, in the order of the boxes at their other ends."""
-        leaving: dict[str, list[Edge]] = defaultdict(list)
-        entering: dict[str, list[Edge]] = defaultdict(list)
+        """Return where each arrow meets its box in the earlier layer and in the later one.
+
+        They stand side by side, in the order of the boxes at their other ends.
+        """
+        ends = {edge: self._ends(edge) for edge in self._graph.edges}
+        below: dict[str, list[Edge]] = defaultdict(list)
+        above: dict[str, list[Edge]] = defaultdict(list)
         for edge in self._graph.edges:
-            leaving[edge.source].append(edge)
-            entering[edge.target].append(edge)
-        out: dict[Edge, Point] = {}
-        into: dict[Edge, Point] = {}
-        for key, edges in leaving.items():
-            edges.sort(key=lambda edge: self._across(passed[edge][0]) if passed[edge] else self._middle(edge.target))
-            out.update((edge, self._port(key, n, len(edges), is_out=True)) for n, edge in enumerate(edges))
-        for key, edges in entering.items():
-            edges.sort(key=lambda edge: self._across(passed[edge][-1]) if passed[edge] else self._middle(edge.source))
-            into.update((edge, self._port(key, n, len(edges), is_out=False)) for n, edge in enumerate(edges))
-        return out, into
+            below[ends[edge][0]].append(edge)
+            above[ends[edge][1]].append(edge)
+        upper: dict[Edge, Point] = {}
+        lower: dict[Edge, Point] = {}
+        for key, edges in below.items():
+            edges.sort(key=lambda edge: self._across(passed[edge][0]) if passed[edge] else self._middle(ends[edge][1]))
+            upper.update((edge, self._port(key, n, len(edges), is_out=True)) for n, edge in enumerate(edges))
+        for key, edges in above.items():
+            edges.sort(key=lambda edge: self._across(passed[edge][-1]) if passed[edge] else self._middle(ends[edge][0]))
+            lower.update((edge, self._port(key, n, len(edges), is_out=False)) for n, edge in enumerate(edges))
+        return upper, lower
 
     def _across(self, point: Point) -> float:
         return self._turned(point)[0]

@@ -2,35 +2,37 @@
 
 from __future__ import annotations
 
-from afl.graph.model import Graph, Item, Vertex, everything
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
-_SHAPES = {
-    "event": ("([", "])"),
-    "wait": ("([", "])"),
-    "workflow": ("[[", "]]"),
-    "schema": ("[/", "/]"),
-    "yield": (">", "]"),
-    "log": ("(", ")"),
-    "assert": ("{{", "}}"),
-    "script": ("[(", ")]"),
-}
-_ARROWS = {"needs": "-->", "then": "-.->", "fails": "-. fails .->"}
-_CLASSES = {
-    "event": "fill:#fff3d6,stroke:#c77700,stroke-width:2px,color:#3b2a00",
-    "wait": "fill:#e6f0fb,stroke:#2c5aa0,stroke-width:2px,color:#06213f",
-    "yield": "fill:#e3f4e8,stroke:#2f8f4e,color:#10351d",
-    "assert": "fill:#fdeaea,stroke:#c0392b,color:#471410",
-}
+from afl.graph.picture import Graph, Item, Vertex, everything
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChartLook:
+    """What a graph's kinds look like: the brackets of boxes, the lines of arrows, and colours by kind."""
+
+    shapes: Mapping[str, tuple[str, str]]
+    arrows: Mapping[str, str]
+    classes: Mapping[str, str]
+    #: What stands before the detail of a kind.
+    marks: Mapping[str, str] = field(default_factory=dict)
 
 
 def mermaid(graph: Graph) -> str:
-    """Return the flowchart. Ids are numbered from the start, so the same program gives the same text."""
-    return _Chart(graph).write()
+    """Return the flowchart of a workflow in AFL."""
+    return chart(graph, _LOOK)
+
+
+def chart(graph: Graph, look: ChartLook) -> str:
+    """Return a flowchart. Ids are numbered from the start, so the same graph gives the same text."""
+    return _Chart(graph, look).write()
 
 
 class _Chart:
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, look: ChartLook) -> None:
         self._graph = graph
+        self._look = look
         self._names: dict[str, str] = {}
         for item in everything(graph.items):
             self._names[item.id] = f"{'n' if isinstance(item, Vertex) else 'c'}{len(self._names)}"
@@ -41,8 +43,10 @@ class _Chart:
         for item in self._graph.items:
             self._item(item, "    ")
         for edge in self._graph.edges:
-            self._lines.append(f"    {self._names[edge.source]} {_ARROWS[edge.kind]} {self._names[edge.target]}")
-        for kind, style in _CLASSES.items():
+            label = f'|"{_text(edge.label)}"|' if edge.label else ""
+            line = f"{self._look.arrows[edge.kind]}{label}"
+            self._lines.append(f"    {self._names[edge.source]} {line} {self._names[edge.target]}")
+        for kind, style in self._look.classes.items():
             names = [self._names[vertex.id] for vertex in self._graph.vertices() if vertex.kind == kind]
             if names:
                 self._lines += [f"    classDef {kind} {style}", f"    class {','.join(names)} {kind}"]
@@ -50,8 +54,8 @@ class _Chart:
 
     def _item(self, item: Item, indent: str) -> None:
         if isinstance(item, Vertex):
-            begin, end = _SHAPES.get(item.kind, ("[", "]"))
-            mark = "⚡ " if item.kind == "event" else ""
+            begin, end = self._look.shapes.get(item.kind, ("[", "]"))
+            mark = self._look.marks.get(item.kind, "")
             detail = f"<br/>{mark}{_text(item.detail)}" if item.detail else ""
             self._lines.append(f'{indent}{self._names[item.id]}{begin}"{_text(item.title)}{detail}"{end}')
             return
@@ -68,3 +72,25 @@ def _text(text: str) -> str:
     for char in '#"<>&`':
         text = text.replace(char, f"\0{ord(char)};")
     return text.replace("\0", "#")
+
+
+_LOOK = ChartLook(
+    shapes={
+        "event": ("([", "])"),
+        "wait": ("([", "])"),
+        "workflow": ("[[", "]]"),
+        "schema": ("[/", "/]"),
+        "yield": (">", "]"),
+        "log": ("(", ")"),
+        "assert": ("{{", "}}"),
+        "script": ("[(", ")]"),
+    },
+    arrows={"needs": "-->", "then": "-.->", "fails": "-. fails .->"},
+    classes={
+        "event": "fill:#fff3d6,stroke:#c77700,stroke-width:2px,color:#3b2a00",
+        "wait": "fill:#e6f0fb,stroke:#2c5aa0,stroke-width:2px,color:#06213f",
+        "yield": "fill:#e3f4e8,stroke:#2f8f4e,color:#10351d",
+        "assert": "fill:#fdeaea,stroke:#c0392b,color:#471410",
+    },
+    marks={"event": "⚡ "},
+)

@@ -1,70 +1,21 @@
-"""The dependency graph of a workflow: steps in their blocks, and arrows from needed steps to steps that need them."""
+"""The dependency graph of a workflow: steps in their blocks, and arrows from needed steps to steps that need them.
+
+Kinds of vertices: step, event, wait, workflow, schema, yield, log, assert, script. Kinds of clusters: block, foreach,
+when, case, catch. Kinds of edges: `needs` for data, `then` from a step to its own block, `fails` to its catch.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any
 
 from afl.compiled.needs import Scope, is_plain, needs, own_parts, yields
 from afl.compiled.program import CALLABLE, SCHEMAS, CompiledProgram, Declaration, Kind, blocks_of
+from afl.graph.picture import Cluster, Edge, Graph, Item, Vertex
 from afl.graph.wording import expression, short
 
 Node = Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Vertex:
-    """A statement or a script. `kind`: step, event, wait, workflow, schema, yield, log, assert, script."""
-
-    id: str
-    kind: str
-    title: str
-    detail: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cluster:
-    """Statements that belong together. `kind`: block, foreach, when, case, catch."""
-
-    id: str
-    kind: str
-    title: str
-    items: tuple[Item, ...] = ()
-
-
-Item: TypeAlias = Vertex | Cluster
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Edge:
-    """An arrow. `kind`: `needs` for data, `then` from a step to its own block, `fails` to its catch."""
-
-    source: str
-    target: str
-    kind: str = "needs"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Graph:
-    """A workflow as a picture: its name, its parameters and returns, and its content."""
-
-    name: str
-    params: str
-    returns: str
-    items: tuple[Item, ...] = ()
-    edges: tuple[Edge, ...] = ()
-
-    def vertices(self) -> Iterator[Vertex]:
-        return (item for item in everything(self.items) if isinstance(item, Vertex))
-
-
-def everything(items: tuple[Item, ...]) -> Iterator[Item]:
-    """Return items and everything in them, each item before its content."""
-    for item in items:
-        yield item
-        if isinstance(item, Cluster):
-            yield from everything(item.items)
 
 
 def graph_of(program: CompiledProgram, workflow: Declaration) -> Graph:

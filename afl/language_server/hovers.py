@@ -34,6 +34,7 @@ def declaration_text(analysis: Analysis, signature: Signature) -> str:
     if doc is not None:
         shown.append(doc.description)
         entries = [(entry, "") for entry in doc.params] + [(entry, "returns ") for entry in doc.returns]
+        entries += [(entry, "sensitive ") for entry in doc.sensitive]
         shown.append("\n".join(f"* {kind}`{entry.name}`: {entry.description}" for entry, kind in entries))
     return "\n\n".join(part for part in shown if part)
 

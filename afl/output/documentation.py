@@ -63,6 +63,8 @@ class _Page:
             if not isinstance(item, ast.SchemaDecl):
                 self._table("Parameter", item.sig.params, doc.params)
                 self._table("Return", item.sig.returns.params if item.sig.returns else [], doc.returns)
+            if doc.sensitive:
+                self._add("Sensitive: " + ", ".join(f"`{entry.name}`" for entry in doc.sensitive))
 
     def _table(self, title: str, slots: Iterable[ast.Parameter], texts: Iterable[ast.DocEntry]) -> None:
         """Add a table of what the tags say; a list without descriptions is clear enough in the signature."""

@@ -1,4 +1,4 @@
-"""Read doc comments: a description, and a text for each parameter and return that the tags name."""
+"""Read doc comments: a description, a text for each name that the tags name, and which names are sensitive."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import re
 
 from afl import ast
 
-_TAG = re.compile(r"@(param|returns?)\s+([A-Za-z_][A-Za-z0-9_]*)(?:\s+(.*))?$")
+_TAG = re.compile(r"@(param|returns?|sensitive)\s+([A-Za-z_][A-Za-z0-9_]*)(?:\s+(.*))?$")
 
 
 def read_doc(comment: str, line: int = 1, column: int = 1, source_id: str | None = None) -> ast.Doc:
-    """Return the content of a doc comment, given with its marks and its place. Names in tags are not checked."""
+    """Return the content of a doc comment, given with its marks and its place. Names in tags are not checked here."""
     described: list[str] = []
-    tagged: dict[str, list[ast.DocEntry]] = {"param": [], "return": []}
+    tagged: dict[str, list[ast.DocEntry]] = {"param": [], "return": [], "sensitive": []}
     lines = comment.split("\n")
     for number, text in enumerate(lines):
         begin = 3 if number == 0 else 0
@@ -32,5 +32,6 @@ def read_doc(comment: str, line: int = 1, column: int = 1, source_id: str | None
         "\n".join(described).strip(),
         tagged["param"],
         tagged["return"],
+        tagged["sensitive"],
         location=ast.SourceLocation(line, column, line + len(lines) - 1, end, source_id),
     )

@@ -55,11 +55,12 @@ class TextParser:
 
     def _run(self, tokens: list[Token], builder: TreeBuilder, source_id: str | None) -> Program:
         """Drive the LALR automaton over the tokens, building the tree on the way."""
-        table, moves, gotos = self._table, self._moves, self._table.gotos
-        rules: list[tuple[str, int, Action]] = [
+        table, moves = self._table, self._moves
+        after = moves.after
+        rules: list[tuple[int, Action]] = [
             # Productions that hand their only child on are never met here: the moves pass over them.
-            (name, size, getattr(builder, callback or "skip_separator"))
-            for name, size, callback in table.rules
+            (size, getattr(builder, callback or "skip_separator"))
+            for _, size, callback in table.rules
         ]
         states = [table.start]
         values: list[Any] = []
@@ -73,34 +74,31 @@ class TextParser:
                 if move is None:
                     # No two tokens are in one place, so that the first equal one is this one.
                     raise _explainer().explain(tokens, tokens.index(token), source_id)
-                state, action = move
+                state, action, row = move
                 if action >= 0:
                     states[-1] = state
                     states.append(action)
                     values.append(token)
                     firsts.append(token)
                     last = token
-                    row = moves[state][action]
                     break
-                name, size, callback = rules[~action]
+                rule = ~action
+                size, callback = rules[rule]
                 if size == 1:
                     values[-1] = callback([values[-1]], firsts[-1], last)
-                    below = states[-2]
-                    states[-1] = state = gotos[below][name]
+                    states[-1], row = after[states[-2]][rule]
                 elif size:
                     value = callback(values[-size:], firsts[-size], last)
                     del states[-size:], values[1 - size :], firsts[1 - size :]
                     values[-1] = value
-                    below = states[-1]
-                    state = gotos[below][name]
+                    state, row = after[states[-1]][rule]
                     states.append(state)
                 else:
                     values.append(callback([], token, token))
                     firsts.append(token)
-                    states[-1] = below = state
-                    state = gotos[below][name]
+                    states[-1] = state
+                    state, row = after[state][rule]
                     states.append(state)
-                row = moves[below][state]
         program = values[0]
         assert isinstance(program, Program)
         return program

@@ -6,6 +6,7 @@ import re
 from typing import Any, NoReturn
 
 from afl import ast
+from afl.core.text.patterns import lazy_pattern
 from afl.grammar.lexer import Token
 from afl.syntax.tree_base import MAX_EXPRESSION_DEPTH, NodeBuilder, Values
 
@@ -28,7 +29,7 @@ _ESCAPES = {
 }
 _LINKS = (ast.BinaryExpr, ast.IndexExpr)
 _HEX_LENGTH = {"x": 2, "u": 4, "U": 8}
-_ESCAPE = re.compile(r"\\(?:x[0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8}|.)", re.S)
+_ESCAPE = lazy_pattern(r"\\(?:x[0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8}|.)", re.S)
 
 
 class ExpressionBuilder(NodeBuilder):

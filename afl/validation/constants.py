@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container
 
 from afl import ast
-from afl.compiled.program import Kind
+from afl.compiled.names import Kind
 from afl.validation.expressions import ExpressionChecker
 from afl.validation.findings import Findings
 from afl.validation.other_languages import value_hint

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from afl import ast
-from afl.compiled.program import Kind
+from afl.compiled.names import Kind
 from afl.core.text.placeholders import PLACEHOLDER
 from afl.validation.calls import CallChecker
 from afl.validation.constants import ConstantChecker
@@ -37,6 +37,8 @@ class DeclarationChecker:
     def check(self, signature: Signature) -> None:
         """Check everything inside one declaration."""
         node = signature.node
+        if node.doc is not None and node.doc.sensitive:
+            self._check_sensitive(signature, node.doc.sensitive)
         if isinstance(node, ast.SchemaDecl):
             return
         self._check_defaults(signature, node.sig)
@@ -46,6 +48,14 @@ class DeclarationChecker:
             self._check_prompt(node.body, signature)
         self._statements.check_declaration(signature, node.body, node.catch)
         check_unset_returns(signature, self._findings)
+
+    def _check_sensitive(self, signature: Signature, tags: Iterable[ast.DocEntry]) -> None:
+        known = dict.fromkeys((*signature.params, *signature.returns))
+        for tag in tags:
+            if tag.name not in known:
+                hint = self._findings.did_you_mean(tag.name, known)
+                facts = {"name": tag.name, "owner": signature.name, "known": listed(known)}
+                self._report("SENSITIVE_UNKNOWN", tag.location, hint=hint, **facts)
 
     def _check_defaults(self, signature: Signature, sig: ast.FacetSig) -> None:
         """Check the defaults, which may use constants and names bound earlier; returns come after all parameters."""

@@ -36,20 +36,10 @@ class ExpressionChecker:
         self._findings = findings
         self._report = findings.report
         self._bare_steps = BareSteps(symbols, findings)
-        self._checks: dict[type, Callable[[Any, Scope], ValueType | None]] = {
-            ast.Literal: self._literal,
-            ast.Reference: self._reference,
-            ast.ConcatExpr: self._concat,
-            ast.BinaryExpr: self._chain,
-            ast.UnaryExpr: self._unary,
-            ast.ArrayLiteral: self._array,
-            ast.MapLiteral: self._map,
-            ast.IndexExpr: self._chain,
-        }
 
     def check(self, expression: ast.Expression, scope: Scope) -> ValueType | None:
         """Report what is wrong with an expression; return its type, None if it is not known."""
-        return self._checks[type(expression)](expression, scope)
+        return _CHECKS[type(expression)](self, expression, scope)
 
     def check_boolean(self, expression: ast.Expression, scope: Scope, rule: str) -> None:
         """Report a condition that is known not to be a Boolean."""
@@ -175,7 +165,7 @@ class ExpressionChecker:
         return MAP
 
     def _value(self, node: ast.Expression, scope: Scope) -> ValueType | None:
-        return self._checks[type(node)](node, scope)
+        return _CHECKS[type(node)](self, node, scope)
 
     # -- references ---------------------------------------------------------------------------------------------------
 
@@ -282,6 +272,18 @@ def _bare_step(node: ast.Reference, scope: Scope) -> Step | None:
     """Return the step that a reference without an attribute names, if it names one."""
     return scope.step(node.path[0]) if not node.is_input and len(node.path) == 1 else None
 
+
+#: Functions, not methods of a checker: it would hold itself, and with it the tree, until the next collection.
+_CHECKS: dict[type, Callable[[ExpressionChecker, Any, Scope], ValueType | None]] = {
+    ast.Literal: ExpressionChecker._literal,
+    ast.Reference: ExpressionChecker._reference,
+    ast.ConcatExpr: ExpressionChecker._concat,
+    ast.BinaryExpr: ExpressionChecker._chain,
+    ast.UnaryExpr: ExpressionChecker._unary,
+    ast.ArrayLiteral: ExpressionChecker._array,
+    ast.MapLiteral: ExpressionChecker._map,
+    ast.IndexExpr: ExpressionChecker._chain,
+}
 
 _OperandCheck = Callable[[ExpressionChecker, ast.BinaryExpr, ValueType | None, ValueType | None], None]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Iterator
 
 from afl import ast
 from afl.validation.findings import Findings, target_place
@@ -17,7 +17,7 @@ _Calls = dict[str, list[tuple[str, _Call]]]
 def check_recursion(symbols: Symbols, findings: Findings) -> None:
     """Report each declaration on a cycle of calls, at the call that continues the cycle."""
     calls: _Calls = {
-        signature.qualified: list(_certain_calls(signature, symbols.by_name))
+        signature.qualified: list(_certain_calls(signature, symbols))
         for signature in symbols.by_name.values()
         if not signature.is_schema
     }
@@ -36,24 +36,24 @@ def check_continuing(symbols: Symbols, findings: Findings) -> None:
         if not clauses or clauses[0].foreach is not None:
             continue
         for step in clauses[0].block.steps:
-            if isinstance(step, ast.StepStmt) and _continues(signature, step.call):
+            if isinstance(step, ast.StepStmt) and _continues(signature, step.call, symbols):
                 findings.report("CONTINUES_AT_ONCE", target_place(step.call), name=signature.name)
 
 
-def _continues(signature: Signature, call: ast.CallExpr) -> bool:
-    known = signature.part.callees.get(call.name)
+def _continues(signature: Signature, call: ast.CallExpr, symbols: Symbols) -> bool:
+    known = symbols.known_callees(signature.part).get(call.name)
     callee = known.signature if known is not None else None
     is_it = callee is not None and callee.is_library and callee.name == "ContinueAsNew"
     return is_it and all(reference.is_input for reference in references_in(call))
 
 
-def _certain_calls(signature: Signature, known_names: Container[str]) -> Iterator[tuple[str, _Call]]:
+def _certain_calls(signature: Signature, symbols: Symbols) -> Iterator[tuple[str, _Call]]:
     """Return the calls that happen in each run of a declaration: aliased mixins, and calls of its blocks."""
     for mixin in signature.mixins:
-        if mixin.node.alias is not None and mixin.target is not None and mixin.target.qualified in known_names:
+        if mixin.node.alias is not None and mixin.target is not None and mixin.target.qualified in symbols.by_name:
             yield mixin.target.qualified, mixin.node
     if not isinstance(signature.node, ast.SchemaDecl):
-        callees = signature.part.callees
+        callees = symbols.known_callees(signature.part)
         for call in _calls_in(signature.node.body):
             # The statements have been checked, so the part knows every callee.
             known = callees.get(call.name)

@@ -31,6 +31,13 @@ NAME_RULES: dict[str, Rule] = {
         "namespace a { facet F(x: Int, «x»: String) }",
         "namespace a { facet F(x: Int) => (x: String) }",
     ),
+    "SENSITIVE_UNKNOWN": error(
+        "SENSITIVE_UNKNOWN",
+        "`@sensitive` in a doc comment names a parameter, return or field of its declaration.",
+        "`@sensitive` names '{name}', and {owner} has {known}: nothing would be kept secret",
+        "namespace a {\n/** «@sensitive card» */\nevent facet F(cards: [String]) }",
+        "namespace a {\n/** @sensitive cards */\nevent facet F(cards: [String]) }",
+    ),
     "SCHEMA_AT_TOP_LEVEL": error(
         "SCHEMA_AT_TOP_LEVEL",
         "A schema belongs to a namespace.",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from afl import ast
-from afl.compiled.program import Kind
+from afl.compiled.names import Kind
 from afl.compiled.runtime_mixins import NO_LITERAL, RETRY, TIMEOUT, WrongRetry, retry_values, time_limit_ms
 from afl.core.limits import MAX_TIMEOUT_MS
 from afl.validation.findings import Findings, target_place

@@ -5,12 +5,11 @@ The modules that read Python are imported only when there is a script: other pro
 
 from __future__ import annotations
 
-import re
-
 from afl.ast import ScriptBlock, SourceLocation
+from afl.core.text.patterns import lazy_pattern
 from afl.validation.findings import Findings, name_place
 
-_WORD = re.compile(r"\w+")
+_WORD = lazy_pattern(r"\w+")
 
 
 def check_script(script: ScriptBlock, findings: Findings) -> tuple[frozenset[str], bool]:

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from afl import ast
-from afl.compiled.program import Kind
+from afl.compiled.names import Kind
 from afl.compiled.runtime_mixins import TIMEOUT
 from afl.validation.value_types import STRING, ValueType
 
@@ -49,11 +49,6 @@ class Part:
 
     namespace: str
     uses: tuple[str, ...]
-    callees: dict[str, Answer] = field(default_factory=dict)
-    facets: dict[str, Answer] = field(default_factory=dict)
-    types: dict[str, tuple[Slot, Answer]] = field(default_factory=dict)
-    #: Names of the parameters that implicits supply, by the callee's qualified name.
-    implicit_params: dict[str, frozenset[str]] = field(default_factory=dict)
 
 
 class Mixin(NamedTuple):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 
 from afl import ast
-from afl.compiled.program import CALLABLE, SCHEMAS, Kind, Names
+from afl.compiled.names import CALLABLE, SCHEMAS, Kind, Names
 from afl.compiled.runtime_mixins import RETRY, TIMEOUT
 from afl.core.limits import MAX_TOPIC_NAME_CHARS
 from afl.core.types import BUILTIN_TYPES
@@ -30,6 +31,23 @@ MAX_EVENT_NAME_LENGTH = MAX_TOPIC_NAME_CHARS - len("afl.events.")
 _BUILTIN_SLOTS = {name: Slot(BY_NAME.get(name)) for name in BUILTIN_TYPES}
 
 
+class _Answers:
+    """The names that were looked up in one part of the program.
+
+    Parts themselves do not hold them. Signatures know their part, and would hold each other and the whole tree beyond
+    the end of the compilation, until the collector comes.
+    """
+
+    __slots__ = ("callees", "facets", "implicit_params", "types")
+
+    def __init__(self) -> None:
+        self.callees: dict[str, Answer] = {}
+        self.facets: dict[str, Answer] = {}
+        self.types: dict[str, tuple[Slot, Answer]] = {}
+        #: Names of the parameters that implicits supply, by the callee's qualified name.
+        self.implicit_params: dict[str, frozenset[str]] = {}
+
+
 class Symbols:
     """All declarations of a program."""
 
@@ -37,6 +55,7 @@ class Symbols:
         self._findings = findings
         self._names = Names()
         self._known_names: dict[frozenset[Kind], list[str]] = {}
+        self._answers: dict[Part, _Answers] = defaultdict(_Answers)
         #: The signature of each qualified name, as callers see it.
         self.by_name: dict[str, Signature] = {}
         #: Every declaration, duplicates included.
@@ -63,12 +82,17 @@ class Symbols:
 
     def callee(self, part: Part, call: ast.CallExpr) -> Signature | None:
         """Return the facet or schema that a call calls; reports names that are unknown or ambiguous."""
-        known = part.callees.get(call.name)
+        callees = self._answers[part].callees
+        known = callees.get(call.name)
         if known is None:
-            known = part.callees[call.name] = self._look_up_callee(part, call.name)
+            known = callees[call.name] = self._look_up_callee(part, call.name)
         if known.rule is not None:
             self._findings.report(known.rule, target_place(call), hint=known.hint, **known.facts)
         return known.signature
+
+    def known_callees(self, part: Part) -> Mapping[str, Answer]:
+        """Return what `callee` has found for each name that a part of the program calls."""
+        return self._answers[part].callees
 
     def facet(self, part: Part, name: str) -> Signature | None:
         """Return the facet that a mixin or implicit means; reports nothing about unknown names."""
@@ -96,25 +120,27 @@ class Symbols:
         supplies = self._supplies.get(callee.qualified)
         if not supplies:
             return frozenset()
-        found = part.implicit_params.get(callee.qualified)
+        implicit_params = self._answers[part].implicit_params
+        found = implicit_params.get(callee.qualified)
         if found is None:
             order = {name: -number for number, name in enumerate(["", *reversed(part.uses), callee.part.namespace])}
             order[part.namespace] = -len(order) - 1
             found = min(supplies, key=lambda item: order.get(item[0], 1))[1]
-            part.implicit_params[callee.qualified] = found
+            implicit_params[callee.qualified] = found
         return found
 
     def _facet(self, part: Part, name: str) -> Answer:
-        known = part.facets.get(name)
+        facets = self._answers[part].facets
+        known = facets.get(name)
         if known is None:
             known = self._look_up_facet(part, name)
-            if known is None:
+            if known is None and name in (TIMEOUT, RETRY):
+                # The runtime's, where the program declares none.
+                self.declare_library()
+                known = Answer(self.by_name[PREFIX + name])
+            elif known is None:
                 known = self._unknown(name, CALLABLE)
-                if name in (TIMEOUT, RETRY):
-                    # The runtime's, where the program declares none.
-                    self.declare_library()
-                    known = Answer(self.by_name[PREFIX + name])
-            part.facets[name] = known
+            facets[name] = known
         return known
 
     def _look_up_callee(self, part: Part, name: str) -> Answer:
@@ -275,9 +301,10 @@ class Symbols:
         builtin = _BUILTIN_SLOTS.get(written.name)
         if builtin is not None:
             return builtin
-        known = part.types.get(written.name)
+        types = self._answers[part].types
+        known = types.get(written.name)
         if known is None:
-            known = part.types[written.name] = self._look_up_type(part, written.name)
+            known = types[written.name] = self._look_up_type(part, written.name)
         slot, answer = known
         if answer.rule is not None:
             self._findings.report(answer.rule, written.location, hint=answer.hint, **answer.facts)
