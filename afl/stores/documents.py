@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import json
 import json.encoder
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from math import isfinite
 from typing import Any, Final, NamedTuple, cast
 
+from afl.core.json_encoder import make_encoder
 from afl.core.row_maker import row_maker
-from afl.engine.model.store import ErrorRecord, HistoryRow, RetryRecord, StepDocument, WorkflowRow
+from afl.core.trace_context import context_in
+from afl.engine.model.plan import StatementPlan
+from afl.engine.model.step_rows import BlockIds, BoundStep
+from afl.engine.model.store import ErrorRecord, HistoryRow, LiveStep, RetryRecord, StepDocument, WorkflowRow
 from afl.engine.types import Value
 from afl.engine.versions import VERSIONS, WAITS_VERSIONS, WRITTEN, Versions, check_versions
 from afl.stores.damaged_rows import DAMAGE as DAMAGE
@@ -23,6 +28,8 @@ _stored_step: Final = row_maker(
 _STEP_FIELDS: Final = len(StepDocument._fields)
 #: Where fields stand in a StepDocument, and ids in its stored form, which lacks revision and state.
 _ERROR_AT: Final = StepDocument._fields.index("error")
+#: Where the fields stand that a change says anew.
+_RETURNS_AT, _ATTEMPT_AT, _EVENT_STATE_AT = map(StepDocument._fields.index, ("returns", "attempt", "event_state"))
 #: The last fields, which are left out where they are None: the deadline, then the retry.
 _DEADLINE_AT: Final = StepDocument._fields.index("deadline_ms")
 _RETRY_AT: Final = StepDocument._fields.index("retry")
@@ -34,18 +41,6 @@ def _other_kinds(value: object) -> object:
     if isinstance(value, Mapping):
         return dict(value)
     raise TypeError(f"a value of type {type(value).__name__} can't be stored: {value!r:.100}")
-
-
-def make_encoder(other_kinds: Callable[[object], object]) -> Callable[[object], str]:
-    """Return a function from a value to compact JSON text. `other_kinds` gives plain forms of what JSON lacks."""
-    public = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False, default=other_kinds)
-    compiled = getattr(json.encoder, "c_make_encoder", None)
-    quote = getattr(json.encoder, "c_encode_basestring", None)
-    if compiled is None or quote is None:
-        return public.encode
-    # JSONEncoder.encode builds this object again for each call, which costs a third of encoding a step.
-    chunks = compiled(None, other_kinds, quote, None, ":", ",", False, False, True)
-    return lambda value: "".join(chunks(value, 0))
 
 
 _encode_text: Final = make_encoder(_other_kinds)
@@ -90,17 +85,19 @@ def _decode_list(content: bytes) -> list[Any]:
 def encode_step(document: StepDocument) -> bytes:
     """Return the stored form of a step: everything except id, revision and state, which stores keep beside it.
 
-    It is a JSON list: the versions in the place of the id, then the fields of a StepDocument in their order. The
-    deadline and the retry, which are the last, are left out when there are none. Most ids start with the id of the
-    workflow, which is left out: null for the workflow of a step whose id names it, ":..." for container, block and
-    root. A workflow id in the list means that nothing was left out.
+    It is a JSON list, in one of two forms. The long one has the versions in the place of the id, then the fields of a
+    StepDocument in their order. The deadline and the retry, which are the last, are left out when there are none. Most
+    ids start with the id of the workflow, which is left out: null for the workflow of a step whose id names it, ":..."
+    for container, block and root. A workflow id in the list means that nothing was left out.
+
+    The short form is that of most steps, statements without rare fields. It has neither the workflow nor the fields
+    that such a step leaves empty, so that the number comes second, and 0 for the root where it is the container.
     """
-    # Most steps are plain, and are joined from their parts, which saves a tenth of the time.
-    return _encode_plain_step(document) or _encode_any_step(document)
+    return _encode_plain_step(document) or encode_long_step(document)
 
 
 def _encode_plain_step(document: StepDocument) -> bytes | None:
-    """Return the result of `_encode_any_step`; None for a step with rare fields."""
+    """Return the short form of a step; None for a step with rare fields."""
     (
         step_id, workflow_id, number, _, object_type, _, statement_id, facet_name, container_id, container_type,
         block_id, root_id, params, returns, attempt, event_state, error, index, variable, value, created_at_ms,
@@ -108,7 +105,7 @@ def _encode_plain_step(document: StepDocument) -> bytes | None:
     ) = document  # fmt: skip
     if not (error is None and index is None and variable is None and value is None and deadline_ms is None):
         return None
-    if retry is not None:
+    if retry is not None or container_type is not None:
         return None
     # Only for a step inside a block. The root, one step of many, and steps saved by hand take the slow path.
     if not (container_id and block_id and root_id and statement_id) or step_id.partition(":")[0] != workflow_id:
@@ -117,29 +114,92 @@ def _encode_plain_step(document: StepDocument) -> bytes | None:
     if not (container_id.startswith(start) and block_id.startswith(start) and root_id.startswith(start)):
         return None
     keep = len(workflow_id)
-    kind = "null" if container_type is None else _quote(container_type)
+    root = "0" if root_id == container_id else _quote(root_id[keep:])
     return to_bytes(
-        f'["{VERSIONS}",null,{number},{_quote(object_type)},{_quote(statement_id)},{_quote(facet_name)},'
-        f"{_quote(container_id[keep:])},{kind},{_quote(block_id[keep:])},{_quote(root_id[keep:])},"
-        f"{_encode_values(params)},{_encode_values(returns)},"
-        f"{attempt},{_quote(event_state)},null,null,null,null,{created_at_ms}]"
+        f'["{VERSIONS}",{number},{_quote(object_type)},{_quote(statement_id)},{_quote(facet_name)},'
+        f"{_quote(container_id[keep:])},{_quote(block_id[keep:])},{root},"
+        f"{_encode_values(params)},{_encode_values(returns)},{attempt},{_quote(event_state)},{created_at_ms}]"
     )
 
 
 def _encode_values(values: Mapping[str, Value]) -> str:
+    if not values:
+        return "{}"
     fields = []
     for name, value in values.items():
         kind = type(value)
         if kind is str:
             fields.append(f"{_quote(name)}:{_quote(cast(str, value))}")
-        elif kind is int:
-            fields.append(f"{_quote(name)}:{value}")
+        elif kind is int or (kind is float and isfinite(cast(float, value))):
+            fields.append(f"{_quote(name)}:{value!r}")
         else:
             return _encode_text(values)
     return f"{{{','.join(fields)}}}"
 
 
-def _encode_any_step(document: StepDocument) -> bytes:
+def encode_live(step: LiveStep) -> bytes:
+    """Return the stored form of a live step, as `encode_step` gives it for its document.
+
+    What all steps of a statement and of a running block have in common is encoded once for each.
+    """
+    common = _common_of(step)
+    if not common:
+        return encode_step(step.document())
+    return to_bytes(
+        f'["{VERSIONS}",{step.number},{common},{_encode_values(step.params)},{_encode_values(step.returns)},'
+        f'{step.attempt},"{step.event_state}",{step.created_at_ms}]'
+    )
+
+
+def encode_bound(step: BoundStep) -> bytes:
+    """Return the stored form of a bound step, as `encode_step` gives it for its document."""
+    common = _common_of(step)
+    if not common:
+        return encode_step(step.document())
+    return to_bytes(
+        f'["{VERSIONS}",{step.number},{common},{_encode_values(step.params)},{_encode_values(step.returns)},'
+        f'0,"",{step.created_at_ms}]'
+    )
+
+
+def _common_of(step: LiveStep | BoundStep) -> str:
+    """Return what the short form says of a step's statement and block; "" where the step has no short form."""
+    statement, block_ids = step.statement, step.block_ids
+    place = block_ids.stored
+    if place is None:
+        place = block_ids.stored = _stored_place(block_ids)
+    if not place:
+        return ""
+    head = statement.stored
+    if head is None:
+        head = statement.stored = _stored_statement(statement)
+    return f"{head},{place}"
+
+
+def encode_change(step: LiveStep) -> bytes:
+    """Return what has changed of a live step that the store has: attempt, event state and returns.
+
+    Revision and state stand beside it, as they stand beside the document, which stays.
+    """
+    return to_bytes(f'[{step.attempt},"{step.event_state}",{_encode_values(step.returns)}]')
+
+
+def _stored_place(block_ids: BlockIds) -> str:
+    """Return the ids of container, block and root as the short form has them; "" where it leaves the step."""
+    keep, start = len(block_ids.workflow_id), f"{block_ids.workflow_id}:"
+    ids = (block_ids.owner_id, block_ids.block_id, block_ids.root_id)
+    if ":" in block_ids.workflow_id or not all(named.startswith(start) for named in ids):
+        return ""
+    owner, block, root = (_quote(named[keep:]) for named in ids)
+    return f"{owner},{block},{'0' if root == owner else root}"
+
+
+def _stored_statement(statement: StatementPlan) -> str:
+    return f"{_quote(statement.object_type)},{_quote(statement.id)},{_quote(statement.facet_name)}"
+
+
+def encode_long_step(document: StepDocument) -> bytes:
+    """Return the long form of a step, which every step has in earlier formats."""
     step_id, workflow_id = document[0], document[1]
     end = None if document.retry is not None else _RETRY_AT if document.deadline_ms is not None else _DEADLINE_AT
     versions = VERSIONS if document.retry is None else WAITS_VERSIONS
@@ -159,14 +219,22 @@ def _encode_any_step(document: StepDocument) -> bytes:
     return to_bytes(_encode_text(row))
 
 
-def decode_step(step_id: str, revision: int, state: str, content: bytes) -> StepDocument:
-    """Return the step that `encode_step` wrote.
+#: The beginning of a step of this release, and what follows it where the step's id names its workflow: no id of another
+#: one. It may be decoded later.
+PLAIN_START: Final = to_bytes(f'["{VERSIONS}",')
+PLAIN_NEXT: Final = b"n0123456789"
+
+
+def decode_step(step_id: str, revision: int, state: str, content: bytes, change: bytes | None = None) -> StepDocument:
+    """Return the step that `encode_step` wrote, with what `encode_change` wrote of it since.
 
     Raises VersionMismatchError for a step of a newer runtime, and an error of DAMAGE for bytes that are not a step.
     """
     row = _decode_list(content)
     if row[0] != VERSIONS:
         check_versions(row[0])
+    if type(row[1]) is int:
+        row = _in_long_form(row)
     workflow_id = row[1]
     if workflow_id is None:
         workflow_id = step_id.partition(":")[0]
@@ -188,7 +256,30 @@ def decode_step(step_id: str, revision: int, state: str, content: bytes) -> Step
         fields[_ERROR_AT] = ErrorRecord._make(error)
     if len(fields) != _STEP_FIELDS:
         raise TypeError(f"a step has {_STEP_FIELDS} fields, and its document gives {len(fields)}")
+    if change is not None:
+        fields[_ATTEMPT_AT], fields[_EVENT_STATE_AT], fields[_RETURNS_AT] = _decode_list(change)
     return _stored_step(fields)
+
+
+def _in_long_form(row: list[Any]) -> list[Any]:
+    versions, number, kind, statement, facet, container, block, root, params, returns, attempt, state, at_ms = row
+    root = container if root == 0 else root
+    return [
+        versions, None, number, kind, statement, facet, container, None, block, root, params, returns, attempt, state,
+        None, None, None, None, at_ms,
+    ]  # fmt: skip
+
+
+#: Between the name of who started a run and its trace. Never change it.
+_TRACE_MARK: Final = "\x1e"
+
+
+def _runner_and_trace(held: str) -> tuple[str, str]:
+    if _TRACE_MARK not in held:
+        return held, ""
+    runner_id, _, trace_context = held.rpartition(_TRACE_MARK)
+    # A name is any text.
+    return (held, "") if context_in(trace_context) is None else (runner_id, trace_context)
 
 
 class _WorkflowContent(NamedTuple):
@@ -201,6 +292,7 @@ class _WorkflowContent(NamedTuple):
     #: The number, and where one of them is not 0 a list of it, the executions before and the pending events: as many
     #: entries as ever, so that releases that do not know them come to the versions, and refuse by those.
     execution: int | list[int]
+    #: Behind a mark also the trace that the run is part of: releases that do not know it keep it where it stands.
     runner_id: str
     lane: str
     steps: int
@@ -223,7 +315,7 @@ def encode_workflow(row: WorkflowRow) -> bytes:
         row.outputs,
         row.error,
         (row.execution, before, pending) if before or pending else row.execution,
-        row.runner_id,
+        f"{row.runner_id}{_TRACE_MARK}{row.trace_context}" if row.trace_context else row.runner_id,
         row.lane,
         row.steps,
         row.iterations,
@@ -251,6 +343,7 @@ def decode_workflow(
     held = _WorkflowContent._make(row)
     execution, before, pending = held.execution if isinstance(held.execution, list) else (held.execution, 0, 0)
     workflow_version, step_schema_version, runtime_version = held.versions.split(" ")
+    runner_id, trace_context = _runner_and_trace(held.runner_id)
     return WorkflowRow(
         id=workflow_id,
         revision=revision,
@@ -262,7 +355,7 @@ def decode_workflow(
         outputs=held.outputs,
         error=None if held.error is None else ErrorRecord._make(held.error),
         execution=execution,
-        runner_id=held.runner_id,
+        runner_id=runner_id,
         lane=held.lane,
         steps=held.steps,
         iterations=held.iterations,
@@ -274,7 +367,22 @@ def decode_workflow(
         runtime_version=runtime_version,
         executions_before=before,
         pending_events=pending,
+        trace_context=trace_context,
     )
+
+
+def with_counters(row: WorkflowRow, moved: Sequence[int | None]) -> WorkflowRow:
+    """Return a workflow with what stores keep beside its document when it goes on: the number of steps, of iterations,
+    and the time of the change. None stands for what the document says. Raises TypeError for anything else.
+    """
+    steps, iterations, updated_at_ms = moved
+    if steps is None:
+        return row
+    for number in moved:
+        if not isinstance(number, int) or isinstance(number, bool):
+            # A SQLite column may hold any type.
+            raise TypeError(f"{number!r} is not a whole number")
+    return row._replace(steps=steps, iterations=cast(int, iterations), updated_at_ms=cast(int, updated_at_ms))
 
 
 def encode_history(row: HistoryRow) -> bytes:

@@ -7,8 +7,9 @@ from dataclasses import fields, is_dataclass
 from functools import cache
 from typing import Final, TypeVar, cast, get_args, get_origin, get_type_hints
 
+from afl.core.json_encoder import make_encoder
 from afl.engine.versions import VERSIONS, check_versions
-from afl.stores.documents import decode_value, make_encoder, to_bytes
+from afl.stores.documents import decode_value, to_bytes
 
 E = TypeVar("E")
 

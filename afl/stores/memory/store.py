@@ -21,14 +21,15 @@ from afl.engine.model.store import (
     ScheduleRow,
     StepDocument,
     StoredOutboxRecord,
+    StoredStep,
     WorkflowChange,
     WorkflowRow,
 )
 from afl.engine.model.store_identity import StoreIdentity, new_store_id
-from afl.engine.types import Value, copy_value
 from afl.engine.versions import WRITTEN, check_versions
 from afl.stores.documents import versions_of
 from afl.stores.memory.history import KeptHistory, MemoryHistory
+from afl.stores.memory.lists import MemoryLists, own_copy, row_of
 from afl.stores.memory.parked import MemoryParked
 from afl.stores.memory.schedules import MemorySchedules
 from afl.stores.memory.steps import KeptSteps
@@ -45,7 +46,7 @@ E = TypeVar("E")
 _by_number = itemgetter(StepDocument._fields.index("number"))
 
 
-class MemoryStore(MemoryParked, MemoryTimers, MemoryHistory, MemorySchedules, MemoryUpkeep, PublicStore):
+class MemoryStore(MemoryParked, MemoryTimers, MemoryHistory, MemorySchedules, MemoryLists, MemoryUpkeep, PublicStore):
     """A store in dictionaries under one lock.
 
     Step documents are kept without a copy: they are immutable by agreement. Entities are copied on the way in and out.
@@ -202,44 +203,32 @@ class MemoryStore(MemoryParked, MemoryTimers, MemoryHistory, MemorySchedules, Me
             kept = self._workflows.get(workflow_id)
         if kept is None:
             return None
-        row = _row_of(kept)
+        row = row_of(kept)
         if (written := versions_of(row)) != WRITTEN:
             check_versions(written.text)
-        return _own_copy(row)
+        return own_copy(row)
 
     def load_steps(self, workflow_id: str, *, newer_than: int = 0, state: str | None = None) -> list[StepDocument]:
         """Return the workflow's steps in order of creation; see `Store`."""
         with self._lock:
-            steps = list(self._by_id(workflow_id).values())
+            kept = self._steps.get(workflow_id)
+            if kept is None:
+                return []
+            steps = list(kept.by_id().values()) if state is None else kept.in_state(state)
         if newer_than:
             steps = [document for document in steps if document.revision > newer_than]
-        if state is not None:
-            steps = [document for document in steps if document.state == state]
         steps.sort(key=_by_number)
         return steps
+
+    def load_run(self, workflow_id: str) -> list[StepDocument | StoredStep]:
+        """Return the workflow's steps; see `Store`."""
+        return [*self.load_steps(workflow_id)]
 
     def revisions(self, workflow_ids: Iterable[str]) -> dict[str, int]:
         """Return the current revision of each workflow; unknown ones are left out."""
         with self._lock:
             kept = self._workflows
             return {workflow_id: kept[workflow_id].revision for workflow_id in workflow_ids if workflow_id in kept}
-
-    def list_workflows(
-        self, *, status: str | None = None, name: str | None = None, limit: int = 100
-    ) -> list[WorkflowRow]:
-        """Return workflows, newest first."""
-        with self._lock:
-            rows = [_row_of(kept) for kept in self._workflows.values()]
-        found = [row for row in rows if (status is None or row.status == status) and (name is None or row.name == name)]
-        found.sort(key=lambda row: (row.created_at_ms, row.id), reverse=True)
-        return [_own_copy(row) for row in found[:limit]]
-
-    def runnable_workflows(self, *, limit: int = 1_000) -> list[str]:
-        """Return the ids of workflows that have more to do now, oldest first."""
-        with self._lock:
-            rows = [_row_of(self._workflows[workflow_id]) for workflow_id in self._runnable]
-        rows.sort(key=lambda row: (row.created_at_ms, row.id))
-        return [row.id for row in rows[:limit]]
 
     def load_program(self, fingerprint: str) -> bytes | None:
         """Return a compiled program."""
@@ -358,6 +347,12 @@ class MemoryStore(MemoryParked, MemoryTimers, MemoryHistory, MemorySchedules, Me
             waiting = {stored.record.key for stored in self._outbox.values() if stored.record.key is not None}
         return waiting if key is None else waiting & {key}
 
+    def _open_of(self, workflow_id: str) -> tuple[set[bytes], set[str]]:
+        start = f"{workflow_id}:"
+        with self._lock:
+            keys = {key for key in self._waiting_keys() if key.startswith(start.encode(errors="surrogatepass"))}
+            return keys, {task_id for task_id in self._task_queue.running() if task_id.startswith(start)}
+
     def _apply(self, rows: PublicRows) -> None:
         self._task_queue.check(rows.tasks)
         events = {event.id: deepcopy(event) for event in rows.events}
@@ -416,15 +411,3 @@ class MemoryStore(MemoryParked, MemoryTimers, MemoryHistory, MemorySchedules, Me
     def _expired_tasks(self, now_ms: int) -> list[TaskDefinition]:
         with self._lock:
             return self._task_queue.expired(now_ms)
-
-
-def _row_of(kept: WorkflowRow | RunningChange) -> WorkflowRow:
-    return kept.workflow if isinstance(kept, RunningChange) else kept
-
-
-def _own_copy(row: WorkflowRow) -> WorkflowRow:
-    """Return the row with its own copies of the maps."""
-    return row._replace(
-        inputs=cast(dict[str, Value], copy_value(dict(row.inputs))),
-        outputs=None if row.outputs is None else cast(dict[str, Value], copy_value(dict(row.outputs))),
-    )

@@ -44,6 +44,10 @@ class MemoryTasks:
             if holder != task_id and holder not in finishing:
                 raise _second_running(self.by_id[holder], task_id)
 
+    def running(self) -> Iterable[str]:
+        """Return the ids of the running tasks of steps."""
+        return self._running.values()
+
     def put(self, task: TaskDefinition) -> None:
         """Insert or replace a task; keeps a copy. Call `check` first."""
         before = self.by_id.get(task.uuid)

@@ -5,18 +5,19 @@ from __future__ import annotations
 import os
 import threading
 from abc import abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from copy import deepcopy
+from dataclasses import replace
 from heapq import nsmallest
 from itertools import islice
 from operator import attrgetter
 from typing import TYPE_CHECKING, cast
 
 from afl.engine.model.entities import LogDefinition
-from afl.engine.model.store import ENDED_STATUSES, ParkedRecord, RunningChange, WorkflowRow
+from afl.engine.model.store import ENDED_STATUSES, ParkedRecord, RunningChange, StoredOutboxRecord, WorkflowRow
 from afl.engine.model.store_identity import StoreIdentity, new_store_id, this_host
-from afl.engine.model.tombstones import Tombstone
-from afl.engine.model.upkeep import Created, Ended, Entry, OwnCheck, StepEntry
+from afl.engine.model.tombstones import PURGED, PURGING, Tombstone
+from afl.engine.model.upkeep import Burial, Created, Ended, Entry, OwnCheck, StepEntry
 from afl.stores.public.persistence import EventDefinition
 from afl.stores.public.upkeep import PublicUpkeep
 from afl.stores.public.views import StepNotes
@@ -38,11 +39,15 @@ class MemoryUpkeep(PublicUpkeep):
     _notes: dict[str, StepNotes]
     _runnable: dict[str, None]
     _parked: dict[str, ParkedRecord]
+    _outbox: dict[int, StoredOutboxRecord]
     _entities: dict[type, dict[str, object]]
     _task_queue: MemoryTasks
 
     _timers: KeptTimers
     _histories: dict[str, KeptHistory]
+
+    @abstractmethod
+    def load_workflow(self, workflow_id: str) -> WorkflowRow | None: ...
 
     @abstractmethod
     def _held(self, kind: type) -> dict[str, object]: ...
@@ -105,7 +110,7 @@ class MemoryUpkeep(PublicUpkeep):
                 if not isinstance(row, RunningChange)
                 if row.status in ENDED_STATUSES and row.created_at_ms < created_before_ms
             ]
-        return sorted(ended for ended in found if after is None or ended > after)[:limit]
+        return nsmallest(limit, (ended for ended in found if after is None or ended > after))
 
     def created_workflows(
         self, *, created_before_ms: int, after: Created | None = None, limit: int = 1_000
@@ -118,50 +123,90 @@ class MemoryUpkeep(PublicUpkeep):
         )
         return nsmallest(limit, (one for one in found if after is None or one[:2] > after[:2]))
 
-    def bury(self, tombstone: Tombstone, revision: int) -> bool:
-        """Replace a workflow by a tombstone; see `Upkeep`."""
-        with self._lock:
-            row = self._workflows.get(tombstone.workflow_id)
-            if row is None or row.revision != revision:
-                return False
-            self._entities[Tombstone][tombstone.workflow_id] = deepcopy(tombstone)
-            del self._workflows[tombstone.workflow_id]
-            self._runnable.pop(tombstone.workflow_id, None)
-            return True
+    def load_workflows(self, workflow_ids: Sequence[str]) -> list[WorkflowRow]:
+        """Return the rows of these workflows; see `Upkeep`."""
+        found = map(self.load_workflow, dict.fromkeys(workflow_ids))
+        return [row for row in found if row is not None]
 
-    def delete_rows(self, workflow_id: str, *, limit: int) -> int:
-        """Delete rows of a workflow that has no row of its own any more; see `Upkeep`."""
+    def waiting_keys(self) -> set[bytes]:
+        """Return the keys of the records that wait in the outbox."""
         with self._lock:
-            if workflow_id in self._workflows:
-                return 0
-            left = limit
-            if (steps := self._steps.get(workflow_id)) is not None:
-                documents = steps.by_id()
-                for step_id in list(islice(documents, left)):
-                    del documents[step_id]
-                    self._notes.pop(step_id, None)
-                    left -= 1
-                if not documents:
-                    del self._steps[workflow_id]
-            left -= self._timers.remove_of(workflow_id, left)
-            if (history := self._histories.get(workflow_id)) is not None:
-                left -= history.remove_some(left)
-                if not history.rows:
-                    del self._histories[workflow_id]
-            left -= self._task_queue.remove(_of_workflow(self._task_queue.by_id, workflow_id, left))
-            events = cast(dict[str, EventDefinition], self._entities[EventDefinition])
-            named = [key for key, event in events.items() if event.workflow_id == workflow_id]
-            parked = [key for key, record in self._parked.items() if record.workflow_id == workflow_id]
-            logs = self._entities[LogDefinition]
-            for table, keys in (
-                (logs, _of_workflow(logs, workflow_id, left)),
-                (cast(dict[str, object], events), named),
-                (cast(dict[str, object], self._parked), parked),
-            ):
-                for key in keys[:left]:
-                    del table[key]
-                    left -= 1
-            return limit - left
+            return {stored.record.key for stored in self._outbox.values() if stored.record.key is not None}
+
+    def bury(self, burials: Sequence[Burial], *, limit: int) -> list[str]:
+        """Replace workflows by tombstones, and delete their other rows; see `Upkeep`."""
+        states, left = [], limit
+        with self._lock:
+            for tombstone, revision, _ in burials:
+                workflow_id = tombstone.workflow_id
+                row = self._workflows.get(workflow_id)
+                if row is None or row.revision != revision:
+                    states.append("")
+                    continue
+                del self._workflows[workflow_id]
+                self._runnable.pop(workflow_id, None)
+                left -= self._delete_rows(workflow_id, left)
+                kept = replace(tombstone, state=PURGED if left else PURGING)
+                self._entities[Tombstone][workflow_id] = kept
+                states.append(kept.state)
+        return states
+
+    def delete_rows(self, workflow_ids: Sequence[str], *, limit: int) -> int:
+        """Delete rows of workflows that have no rows of their own any more; see `Upkeep`."""
+        left = limit
+        with self._lock:
+            for workflow_id in workflow_ids:
+                if left and workflow_id not in self._workflows:
+                    left -= self._delete_rows(workflow_id, left)
+        return limit - left
+
+    def mark_purged(self, workflow_ids: Sequence[str]) -> None:
+        """Set tombstones to state `purged`; see `Upkeep`."""
+        with self._lock:
+            stones = cast(dict[str, Tombstone], self._entities[Tombstone])
+            for workflow_id in workflow_ids:
+                if workflow_id in stones:
+                    stones[workflow_id].state = PURGED
+
+    def delete_tombstones(self, workflow_ids: Sequence[str]) -> int:
+        """Delete tombstones; return how many there were."""
+        with self._lock:
+            stones = self._entities[Tombstone]
+            return sum(stones.pop(workflow_id, None) is not None for workflow_id in workflow_ids)
+
+    def give_back(self, *, limit: int) -> bool:  # noqa: ARG002 - the port's signature
+        """Return False: memory is freed at once."""
+        return False
+
+    def _delete_rows(self, workflow_id: str, limit: int) -> int:
+        left = limit
+        if (steps := self._steps.get(workflow_id)) is not None:
+            documents = steps.by_id()
+            for step_id in list(islice(documents, left)):
+                del documents[step_id]
+                self._notes.pop(step_id, None)
+                left -= 1
+            if not documents:
+                del self._steps[workflow_id]
+        left -= self._timers.remove_of(workflow_id, left)
+        if (history := self._histories.get(workflow_id)) is not None:
+            left -= history.remove_some(left)
+            if not history.rows:
+                del self._histories[workflow_id]
+        left -= self._task_queue.remove(_of_workflow(self._task_queue.by_id, workflow_id, left))
+        events = cast(dict[str, EventDefinition], self._entities[EventDefinition])
+        named = [key for key, event in events.items() if event.workflow_id == workflow_id]
+        parked = [key for key, record in self._parked.items() if record.workflow_id == workflow_id]
+        logs = self._entities[LogDefinition]
+        for table, keys in (
+            (logs, _of_workflow(logs, workflow_id, left)),
+            (cast(dict[str, object], events), named),
+            (cast(dict[str, object], self._parked), parked),
+        ):
+            for key in keys[:left]:
+                del table[key]
+                left -= 1
+        return limit - left
 
     def _drop_execution(self, workflow_id: str) -> None:
         """Delete what a workflow's next execution replaces: steps, timers, and ended tasks and log entries."""

@@ -15,6 +15,7 @@ from pymongo.errors import ConnectionFailure, OperationFailure, PyMongoError, Se
 from afl.core.probes import Probe
 from afl.core.text.exception_text import exception_text
 from afl.engine.errors import CommitTooLarge, StoreUnavailable
+from afl.stores.mongo.command_forms import in_transaction, of_commit
 from afl.stores.mongo.connection import BulkRefused, Connection
 from afl.stores.mongo.documents import STORE, WORKFLOWS, Document
 from afl.stores.mongo.lock import Deadline
@@ -27,8 +28,6 @@ from afl.stores.mongo.writes import (
     Removal,
     Writes,
     commands,
-    in_transaction,
-    of_commit,
 )
 from afl.stores.stored_text import key_of
 

@@ -17,6 +17,7 @@ from pymongo.read_concern import ReadConcern
 from pymongo.uri_parser import parse_uri
 from pymongo.write_concern import WriteConcern
 
+from afl.core.mongo_settings import DEFAULT_DATABASE, client_settings, database_in_path
 from afl.core.process.long_waits import WAITS
 from afl.core.text.exception_text import exception_text
 from afl.core.text.masking import NOT_WELL_FORMED, Secrets, is_well_formed, secrets_of_url, shown_url
@@ -45,18 +46,19 @@ from afl.stores.mongo.writes import Command
 from afl.stores.public.store import RUNNING_TASK_INDEX
 from afl.stores.stored_text import key_of
 
-#: The version of the collections. Raise it with every change; the previous version is still read.
-FORMAT: Final = 2
+#: The version of the collections. Raise it with every change; stores of the ones before are brought up.
+FORMAT: Final = 3
+OLDEST_FORMAT: Final = 1
+#: The last format without timers, histories and schedules. Format 3 keeps what has changed of a workflow and of a step
+#: beside its document, and headers in a short form: documents of the formats before stay as they are.
+_WITHOUT_TIMERS: Final = 1
 
 DEFAULT_URL: Final = "mongodb://localhost:27017"
-DEFAULT_DATABASE: Final = "afl"
 
 #: The wire version of MongoDB 8.0, the first that writes several collections in one command (bulkWrite).
 _OLDEST_WIRE_VERSION: Final = 25
 _DUPLICATE_KEY: Final = 11000
 
-#: The time without an answer after which a server counts as unavailable. Far longer than any command of a store takes.
-_SOCKET_TIMEOUT_S: Final = 60.0
 
 #: Acknowledged writes are on the disks of a majority.
 _DURABLE: Final = WriteConcern("majority", j=True)
@@ -83,6 +85,10 @@ _INDEXES: Final[Mapping[str, Sequence[IndexModel]]] = {
             [("created_at_ms", ASCENDING), ("_id", ASCENDING)],
             name="workflow_runnable",
             partialFilterExpression={"runnable": True},
+        ),
+        *(
+            IndexModel([(by, ASCENDING), ("created_at_ms", ASCENDING), ("_id", ASCENDING)], name=f"workflow_{by}")
+            for by in ("status", "name")
         ),
     ],
     STEPS: [
@@ -170,7 +176,7 @@ class Connection:
         self.name = f"{_hosts_of(url)}/{database}" if client is None else database
         self._secrets = Secrets(secrets_of_url(url))
         try:
-            self._client = client or MongoClient[dict[str, Any]](url, **_client_settings(url, timeout_s))
+            self._client = client or MongoClient[dict[str, Any]](url, **client_settings(url, timeout_s))
         except (InvalidURI, PyMongoError, ValueError) as error:
             raise _unusable(url, self.name, error) from None
         self._database_name = database
@@ -314,7 +320,7 @@ class Connection:
             self._make("lock", {"holder": None})
             self._make("identity", mine)
             found = store.find_one({"_id": "identity"}) or mine
-        if not FORMAT - 1 <= found["format"] <= FORMAT:
+        if not OLDEST_FORMAT <= found["format"] <= FORMAT:
             raise ForeignStore(
                 path=self.name,
                 found=f"a workflow store of format {found['format']}",
@@ -329,7 +335,8 @@ class Connection:
         if found["format"] < FORMAT:
             # Brought up: processes of the release before are refused from now on.
             self._make_collections()
-            self._add_timers()
+            if found["format"] <= _WITHOUT_TIMERS:
+                self._add_timers()
             store.update_one({"_id": "identity", "format": found["format"]}, {"$set": {"format": FORMAT}})
         try:
             check_maker(found["versions"], self.name)
@@ -364,26 +371,9 @@ def database_of(url: str) -> str:
     """Return the database that a url names, else the default. Raises StoreUnavailable for an invalid url."""
     try:
         # An address of a service record is looked up at connection.
-        return parse_uri(url)["database"] or DEFAULT_DATABASE if url.startswith("mongodb://") else _path_of(url)
+        return parse_uri(url)["database"] or DEFAULT_DATABASE if url.startswith("mongodb://") else database_in_path(url)
     except (PyMongoError, ValueError) as error:
         raise _unusable(url, _hosts_of(url), error) from None
-
-
-def _client_settings(url: str, timeout_s: float) -> dict[str, Any]:
-    """Return the client's settings, except those that the url itself sets."""
-    own = {
-        "appname": "afl-stream",
-        "serverSelectionTimeoutMS": int(timeout_s * 1000),
-        "connectTimeoutMS": int(min(timeout_s, 20.0) * 1000) or 1,
-        "socketTimeoutMS": int(_SOCKET_TIMEOUT_S * 1000),
-    }
-    given = {option.partition("=")[0].lower() for option in url.partition("?")[2].split("&")}
-    return {name: value for name, value in own.items() if name.lower() not in given}
-
-
-def _path_of(url: str) -> str:
-    _, _, rest = url.partition("://")
-    return rest.partition("?")[0].partition("/")[2] or DEFAULT_DATABASE
 
 
 def _hosts_of(url: str) -> str:

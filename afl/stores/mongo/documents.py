@@ -12,14 +12,17 @@ from afl.engine.model.entities import LogDefinition, ServerDefinition, TaskDefin
 from afl.engine.model.store import (
     HistoryKind,
     HistoryRow,
+    LiveStep,
     OutboxRecord,
     ParkedRecord,
     Position,
+    RunningChange,
     ScheduleRow,
     StepDocument,
     StoredOutboxRecord,
     TimerKind,
     TimerRow,
+    WorkflowHead,
     WorkflowRow,
 )
 from afl.engine.model.tombstones import Tombstone
@@ -30,15 +33,19 @@ from afl.stores.documents import (
     decode_step,
     decode_value,
     decode_workflow,
+    encode_change,
     encode_history,
+    encode_live,
     encode_schedule,
     encode_step,
     encode_value,
     encode_workflow,
+    with_counters,
 )
 from afl.stores.entity_documents import decode_entity, encode_entity
 from afl.stores.public.store import ENTITY_TABLES, KeptStep
 from afl.stores.public.views import StepNotes
+from afl.stores.stored_headers import decode_headers, decode_outbox_headers, encode_headers, encode_outbox_headers
 from afl.stores.stored_text import key_of, text_of
 
 E = TypeVar("E")
@@ -89,18 +96,36 @@ class Arrivals:
 
 
 def workflow_values(row: WorkflowRow) -> Values:
-    """Return the fields of a workflow that each commit writes. Inputs are excluded: they are large and never change."""
+    """Return the fields of a workflow that a whole write sets. Inputs are excluded: they are large and never change."""
     return {
         "revision": row.revision,
         "status": row.status,
         "runnable": row.runnable,
         "document": encode_workflow(row),
+        "updated_at_ms": row.updated_at_ms,
+        "moved": None,
     }
+
+
+def moved_values(change: RunningChange) -> Values:
+    """Return the fields of a workflow that goes on. Its document stays; `moved` has what has moved since."""
+    return {
+        "revision": change.revision,
+        "status": change.status,
+        "runnable": change.runnable,
+        "updated_at_ms": change.updated_at_ms,
+        "moved": [change.steps_made, change.iterations],
+    }
+
+
+def workflow_head(found: Document) -> WorkflowHead:
+    """Return what is known of a workflow without its document."""
+    return WorkflowHead(id_of(found), whole_number(found["revision"]), whole_number(found.get("updated_at_ms", 0)))
 
 
 def workflow_row(found: Document) -> WorkflowRow:
     """Return the workflow of a document; raises an error of DAMAGE for a damaged one."""
-    return decode_workflow(
+    row = decode_workflow(
         workflow_id=text_of(found["_id"]),
         revision=found["revision"],
         name=text_of(found["name"]),
@@ -110,6 +135,10 @@ def workflow_row(found: Document) -> WorkflowRow:
         content=found["document"],
         inputs=found["inputs"],
     )
+    moved = found.get("moved")
+    if moved is None:
+        return row
+    return with_counters(row, [whole_number(number) for number in (*moved, found["updated_at_ms"])])
 
 
 def step_values(document: StepDocument, notes: StepNotes | None = None) -> Values:
@@ -121,6 +150,7 @@ def step_values(document: StepDocument, notes: StepNotes | None = None) -> Value
         "revision": document.revision,
         "state": key_of(document.state),
         "document": encode_step(document),
+        "change": None,
     }
     if notes is not None:
         values["notes"] = encode_value(notes)
@@ -130,6 +160,21 @@ def step_values(document: StepDocument, notes: StepNotes | None = None) -> Value
     return values
 
 
+def live_values(step: LiveStep) -> Values:
+    """Return the fields of a live step: all of them, or those that have changed since the store has it."""
+    values: Values = {"revision": step.revision, "state": step.state}
+    if step.is_written:
+        values["change"] = encode_change(step)
+        return values
+    return {
+        "workflow_id": key_of(step.block_ids.workflow_id),
+        "number": step.number,
+        **values,
+        "document": encode_live(step),
+        "change": None,
+    }
+
+
 def id_of(found: Document) -> str:
     """Return the text by which a document is identified."""
     return text_of(found["_id"])
@@ -137,7 +182,8 @@ def id_of(found: Document) -> str:
 
 def step_document(found: Document) -> StepDocument:
     """Return the step of a document; raises an error of DAMAGE for a damaged one."""
-    return decode_step(text_of(found["_id"]), found["revision"], text_of(found["state"]), found["document"])
+    content, change = found["document"], found.get("change")
+    return decode_step(text_of(found["_id"]), found["revision"], text_of(found["state"]), content, change)
 
 
 def kept_step(found: Document) -> KeptStep:
@@ -190,14 +236,19 @@ def outbox_values(record: OutboxRecord, created_at_ms: int) -> Values:
         "topic": key_of(record.topic),
         "key": record.key,
         "value": record.value,
-        "headers": _headers(record.headers),
+        "headers": encode_outbox_headers(record.headers),
     }
 
 
 def outbox_record(found: Document) -> StoredOutboxRecord:
     """Return the outbox record of a document."""
+    headers = found["headers"]
     record = OutboxRecord(
-        text_of(found["lane"]), text_of(found["topic"]), found["key"], found["value"], _read_headers(found["headers"])
+        text_of(found["lane"]),
+        text_of(found["topic"]),
+        found["key"],
+        found["value"],
+        _read_headers(headers) if isinstance(headers, list) else decode_outbox_headers(headers),
     )
     return StoredOutboxRecord(found["_id"], found["created_at_ms"], record)
 
@@ -212,7 +263,7 @@ def parked_values(record: ParkedRecord) -> Values:
         "offset": record.offset,
         "key": record.key,
         "value": record.value,
-        "headers": _headers(record.headers),
+        "headers": encode_headers(record.headers) if record.headers else None,
         "size_bytes": record.size_bytes,
         "parked_at_ms": record.parked_at_ms,
         "expires_at_ms": record.expires_at_ms,
@@ -363,9 +414,8 @@ def entity_of(kind: type[E], found: Document) -> E:
     return entity
 
 
-def _headers(headers: tuple[tuple[str, bytes | None], ...]) -> list[list[object]]:
-    return [[key_of(name), value] for name, value in headers]
-
-
-def _read_headers(found: list[Any]) -> tuple[tuple[str, bytes | None], ...]:
-    return tuple((text_of(name), value) for name, value in found)
+def _read_headers(found: bytes | list[Any] | None) -> tuple[tuple[str, bytes | None], ...]:
+    # Documents of earlier formats have a list.
+    if isinstance(found, list):
+        return tuple((text_of(name), value) for name, value in found)
+    return decode_headers(found)

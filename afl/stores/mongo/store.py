@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from typing import Any, Protocol, TypeVar, cast
 
 from pymongo import ASCENDING, DESCENDING, MongoClient, ReturnDocument
@@ -13,8 +14,15 @@ from pymongo.errors import DuplicateKeyError
 from afl.core.clock import Clock, SystemClock
 from afl.core.probes import Probe, no_probe
 from afl.engine.errors import StoreCorrupt, WorkflowConflict
-from afl.engine.model.entities import TaskDefinition
-from afl.engine.model.store import Batch, Position, StepDocument, StoredOutboxRecord, WorkflowRow
+from afl.engine.model.entities import TaskDefinition, TaskState
+from afl.engine.model.store import (
+    Batch,
+    Position,
+    StepDocument,
+    StoredOutboxRecord,
+    StoredStep,
+    WorkflowRow,
+)
 from afl.stores.damaged_rows import damaged, taken
 from afl.stores.documents import DAMAGE
 from afl.stores.mongo.commits import (
@@ -32,6 +40,7 @@ from afl.stores.mongo.documents import (
     PROGRAMS,
     STEPS,
     STORE,
+    TASKS,
     WORKFLOWS,
     Arrivals,
     Document,
@@ -48,6 +57,7 @@ from afl.stores.mongo.documents import (
     workflow_row,
 )
 from afl.stores.mongo.history import MongoHistory
+from afl.stores.mongo.lists import MongoLists
 from afl.stores.mongo.lock import StoreLock
 from afl.stores.mongo.parked import MongoParked
 from afl.stores.mongo.refusals import second_running
@@ -74,7 +84,9 @@ class DatabaseConfig(Protocol):
     def connection_string(self) -> str: ...
 
 
-class MongoStore(MongoParked, MongoTimers, MongoHistory, MongoSchedules, MongoTasks, MongoUpkeep, PublicStore):
+class MongoStore(
+    MongoParked, MongoTimers, MongoHistory, MongoSchedules, MongoLists, MongoTasks, MongoUpkeep, PublicStore
+):
     """A store in one database of a MongoDB server, 8.0 or newer.
 
     On a replica set, even with a single node, a commit is one transaction and needs two commands, and one more for
@@ -147,11 +159,17 @@ class MongoStore(MongoParked, MongoTimers, MongoHistory, MongoSchedules, MongoTa
 
         A crash between 2 and 3, and a refused batch, leave unused numbers; no number is used twice.
         """
+        return self.stage_batch(batch)()
+
+    def stage_batch(self, batch: Batch) -> Callable[[], int]:
+        """Do 1 of `commit_batch`, and return what does the rest: it waits for the server."""
         if not batch.values_checked:
             check_values(batch)
         check_changes(batch.changes)
         check_keys(batch)
-        writes = Writes.of_batch(batch, self._arrivals)
+        return partial(self._write, batch, Writes.of_batch(batch, self._arrivals))
+
+    def _write(self, batch: Batch, writes: Writes) -> int:
         with self._mongo.speaking():
             first_sequence = self._numbers(len(batch.outbox))
             if writes.is_something:
@@ -185,6 +203,10 @@ class MongoStore(MongoParked, MongoTimers, MongoHistory, MongoSchedules, MongoTa
             found = list(steps.find(wanted, {"notes": 0}, session=session).sort(_BY_CREATION))
         return [self._decoded(step_document, document, "step") for document in found]
 
+    def load_run(self, workflow_id: str) -> list[StepDocument | StoredStep]:
+        """Return the workflow's steps; see `Store`."""
+        return [*self.load_steps(workflow_id)]
+
     def revisions(self, workflow_ids: Iterable[str]) -> dict[str, int]:
         """Return the current revision of each workflow; unknown ones are left out."""
         wanted = [key_of(workflow_id) for workflow_id in set(workflow_ids)]
@@ -193,25 +215,6 @@ class MongoStore(MongoParked, MongoTimers, MongoHistory, MongoSchedules, MongoTa
         with self._reading(WORKFLOWS) as workflows:
             found = list(workflows.find({"_id": {"$in": wanted}}, {"revision": 1}))
         return dict(self._taken("workflow", found, lambda document: (id_of(document), document["revision"])))
-
-    def list_workflows(
-        self, *, status: str | None = None, name: str | None = None, limit: int = 100
-    ) -> list[WorkflowRow]:
-        """Return workflows, newest first."""
-        wanted: dict[str, object] = {} if status is None else {"status": status}
-        if name is not None:
-            wanted["name"] = key_of(name)
-        with self._reading(WORKFLOWS) as workflows:
-            newest = workflows.find(wanted).sort([("created_at_ms", DESCENDING), ("_id", DESCENDING)])
-            found = list(newest.limit(limit))
-        return [self._workflow(document) for document in found]
-
-    def runnable_workflows(self, *, limit: int = 1_000) -> list[str]:
-        """Return the ids of workflows that have more to do now, oldest first."""
-        with self._reading(WORKFLOWS) as workflows:
-            oldest = workflows.find({"runnable": True}, {"_id": 1})
-            found = list(oldest.sort([("created_at_ms", ASCENDING), ("_id", ASCENDING)]).limit(limit))
-        return self._taken("workflow", found, id_of)
 
     def load_program(self, fingerprint: str) -> bytes | None:
         """Return a compiled program."""
@@ -329,6 +332,15 @@ class MongoStore(MongoParked, MongoTimers, MongoHistory, MongoSchedules, MongoTa
         with self._reading(OUTBOX) as outbox:
             found = outbox.distinct("key", {"key": {"$ne": None} if key is None else key})
         return {bytes(waiting) for waiting in found}
+
+    def _open_of(self, workflow_id: str) -> tuple[set[bytes], set[str]]:
+        start, end = f"{workflow_id}:", f"{workflow_id};"
+        keys = {"$gte": start.encode(errors="surrogatepass"), "$lt": end.encode(errors="surrogatepass")}
+        running = {"_id": {"$gte": key_of(start), "$lt": key_of(end)}, "state": TaskState.RUNNING}
+        with self._reading(OUTBOX) as outbox:
+            waiting = {bytes(found["key"]) for found in outbox.find({"key": keys}, {"key": 1})}
+        with self._reading(TASKS) as tasks:
+            return waiting, {id_of(found) for found in tasks.find(running, {"_id": 1})}
 
     def _apply(self, rows: PublicRows) -> None:
         with self._mongo.speaking():

@@ -6,20 +6,21 @@ Documents are deleted a slice at a time.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from operator import itemgetter
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from pymongo import ASCENDING
 from pymongo.collection import Collection
 
 from afl.core.text.printable import printable
 from afl.engine.errors import StoreCorrupt, StoreUnavailable, WorkflowConflict
-from afl.engine.model.store import ENDED_STATUSES
+from afl.engine.model.store import ENDED_STATUSES, WorkflowRow
 from afl.engine.model.store_identity import MARKS_KEPT, StoreIdentity, new_store_id
-from afl.engine.model.tombstones import Tombstone
-from afl.engine.model.upkeep import Created, Ended, Entry, OwnCheck, StepEntry
+from afl.engine.model.tombstones import PURGED, PURGING, Tombstone
+from afl.engine.model.upkeep import Burial, Created, Ended, Entry, OwnCheck, StepEntry
 from afl.stores.damaged_rows import taken
 from afl.stores.mongo.commits import Commits
 from afl.stores.mongo.connection import Connection
@@ -47,6 +48,9 @@ from afl.stores.public.store import KeptStep
 from afl.stores.public.upkeep import UNREADABLE, PublicUpkeep
 from afl.stores.stored_text import key_of, text_of
 
+#: Documents that one command deletes: some servers compare each of a collection with each id that is named.
+_IDS_AT_ONCE: Final = 100
+
 E = TypeVar("E")
 T = TypeVar("T")
 
@@ -61,6 +65,9 @@ class MongoUpkeep(PublicUpkeep):
     @abstractmethod
     def _reading(self, collection: str) -> AbstractContextManager[Collection[dict[str, Any]]]:
         """Yield a collection; errors of the client inside become the store's."""
+
+    @abstractmethod
+    def _workflow(self, found: Document) -> WorkflowRow: ...
 
     @abstractmethod
     def _kept(self, found: Document) -> KeptStep: ...
@@ -196,44 +203,66 @@ class MongoUpkeep(PublicUpkeep):
                 lambda found: Created(found["created_at_ms"], text_of(found["_id"]), found["status"]),
             )
 
-    def bury(self, tombstone: Tombstone, revision: int) -> bool:
-        """Replace a workflow by a tombstone; see `Upkeep`."""
-        try:
-            with self._mongo.speaking():
-                self._commits.write(Writes.of_burial(tombstone, revision, self._arrivals), 0)
-        except WorkflowConflict:
-            return False
-        return True
-
-    def delete_rows(self, workflow_id: str, *, limit: int) -> int:
-        """Delete documents of a workflow that has no row of its own any more; see `Upkeep`.
-
-        One command for each collection: an interrupted slice leaves the rest for the next.
-        """
+    def load_workflows(self, workflow_ids: Sequence[str]) -> list[WorkflowRow]:
+        """Return the rows of these workflows; see `Upkeep`."""
         with self._reading(WORKFLOWS) as workflows:
-            if workflows.find_one({"_id": key_of(workflow_id)}, {"_id": 1}) is not None:
-                return 0
+            found = workflows.find({"_id": {"$in": list(map(key_of, workflow_ids))}})
+            return self._taken("workflow", found, self._workflow)
+
+    def waiting_keys(self) -> set[bytes]:
+        """Return the keys of the records that wait in the outbox."""
+        with self._reading(OUTBOX) as outbox:
+            keys = {found.get("key") for found in outbox.find({}, {"key": 1})}
+        return {bytes(key) for key in keys if key is not None}
+
+    def bury(self, burials: Sequence[Burial], *, limit: int) -> list[str]:  # noqa: ARG002 - the port's signature
+        """Replace workflows by tombstones; see `Upkeep`. Their other documents are left to `delete_rows`."""
+        lost: set[str] = set()
+        while wanted := [burial for burial in burials if burial.tombstone.workflow_id not in lost]:
+            try:
+                with self._mongo.speaking():
+                    self._commits.write(Writes.of_burials(wanted, self._arrivals), 0)
+                break
+            except WorkflowConflict as conflict:
+                # Those that have changed since stay, and the others are written without them.
+                lost.update(conflict.workflow_ids)
+        return ["" if burial.tombstone.workflow_id in lost else PURGING for burial in burials]
+
+    def delete_rows(self, workflow_ids: Sequence[str], *, limit: int) -> int:
+        """Delete documents of workflows that have no rows of their own any more; see `Upkeep`.
+
+        A command for each hundred documents of a collection: an interrupted slice leaves the rest for the next.
+        """
+        keys = list(map(key_of, workflow_ids))
+        with self._reading(WORKFLOWS) as workflows:
+            living = {found["_id"] for found in workflows.find({"_id": {"$in": keys}}, {"_id": 1})}
         left = limit
-        for collection, wanted in self._rows_of(workflow_id):
+        for collection, wanted in _rows_of([key for key in keys if key not in living]):
             if not left:
                 break
             with self._reading(collection) as documents:
                 ids = [found["_id"] for found in documents.find(wanted, {"_id": 1}).limit(left)]
-                if ids:
-                    left -= documents.delete_many({"_id": {"$in": ids}}).deleted_count
+                for first in range(0, len(ids), _IDS_AT_ONCE):
+                    left -= documents.delete_many({"_id": {"$in": ids[first : first + _IDS_AT_ONCE]}}).deleted_count
         return limit - left
 
-    def _rows_of(self, workflow_id: str) -> Iterator[tuple[str, dict[str, Any]]]:
-        named = {"workflow_id": key_of(workflow_id)}
-        # Ids that begin with a step's: ";" follows ":".
-        begins = {"_id": {"$gte": key_of(f"{workflow_id}:"), "$lt": key_of(f"{workflow_id};")}}
-        yield STEPS, named
-        yield TASKS, begins
-        yield LOGS, begins
-        yield TIMERS, named
-        yield HISTORY, named
-        yield PARKED, named
-        yield COLLECTION_OF[EventDefinition], named
+    def mark_purged(self, workflow_ids: Sequence[str]) -> None:
+        """Set tombstones to state `purged`; see `Upkeep`."""
+        with self._reading(COLLECTION_OF[Tombstone]) as stones:
+            found = list(stones.find({"_id": {"$in": list(map(key_of, workflow_ids))}}))
+        marked = [replace(self._entity(Tombstone, document), state=PURGED) for document in found]
+        if marked:
+            with self._mongo.speaking():
+                self._commits.write(Writes.of_tombstones(marked, self._arrivals), 0)
+
+    def delete_tombstones(self, workflow_ids: Sequence[str]) -> int:
+        """Delete tombstones; return how many there were."""
+        with self._reading(COLLECTION_OF[Tombstone]) as stones:
+            return stones.delete_many({"_id": {"$in": list(map(key_of, workflow_ids))}}).deleted_count
+
+    def give_back(self, *, limit: int) -> bool:  # noqa: ARG002 - the port's signature
+        """Return False: the server uses the space of deleted documents again, and its `compact` gives it back."""
+        return False
 
     def tombstones(self, *, state: str, purged_before_ms: int | None = None, limit: int = 1_000) -> list[Tombstone]:
         """Return tombstones in a state, the oldest first."""
@@ -244,6 +273,23 @@ class MongoUpkeep(PublicUpkeep):
             oldest = stones.find(wanted).sort([("purged_at_ms", ASCENDING), ("_id", ASCENDING)])
             found = list(oldest.limit(limit))
         return [self._entity(Tombstone, document) for document in found]
+
+
+def _rows_of(keys: Sequence[str | bytes]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the collections, with what is true of the documents of workflows with these keys."""
+    if not keys:
+        return
+    named = {"workflow_id": {"$in": list(keys)}}
+    # Ids that begin with a step's: ";" follows ":".
+    ids = list(map(text_of, keys))
+    begins = {"$or": [{"_id": {"$gte": key_of(f"{found}:"), "$lt": key_of(f"{found};")}} for found in ids]}
+    yield STEPS, named
+    yield TASKS, begins
+    yield LOGS, begins
+    yield TIMERS, named
+    yield HISTORY, named
+    yield PARKED, named
+    yield COLLECTION_OF[EventDefinition], named
 
 
 def _behind(after: Ended | Created) -> list[Document]:

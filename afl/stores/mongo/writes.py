@@ -10,14 +10,18 @@ from afl.engine.model.entities import TaskDefinition, TaskState
 from afl.engine.model.store import (
     Batch,
     HistoryRow,
+    LiveStep,
     OutboxRecord,
     PositionMove,
+    RunningChange,
     ScheduleChange,
     StepDocument,
+    StepRow,
     TaskEnd,
     WorkflowRow,
 )
 from afl.engine.model.tombstones import Tombstone
+from afl.engine.model.upkeep import Burial
 from afl.stores.documents import encode_value
 from afl.stores.mongo.documents import (
     COLLECTION_OF,
@@ -38,6 +42,8 @@ from afl.stores.mongo.documents import (
     entity_values,
     history_id,
     history_values,
+    live_values,
+    moved_values,
     outbox_values,
     parked_values,
     position_id,
@@ -94,10 +100,7 @@ class Ending(NamedTuple):
 
 Operation: TypeAlias = Put | Removal | Ending
 
-_OPEN: Final = (TaskState.PENDING, TaskState.RUNNING)
-#: Collections in which a later commit may write a document again that an earlier one deletes: a commit document that is
-#: applied once more leaves what later ones, and it itself, have written.
-_WRITTEN_AGAIN: Final = frozenset({STEPS, TASKS, LOGS, TIMERS, HISTORY, SCHEDULES})
+OPEN: Final = (TaskState.PENDING, TaskState.RUNNING)
 #: Collections whose documents lead others to a workflow: a commit document writes them when the workflow's row is new.
 _LEADING: Final = frozenset({TASKS, TIMERS})
 #: Ids in one operation.
@@ -136,10 +139,13 @@ class Writes:
         writes = cls(arrivals)
         writes._now_ms = batch.now_ms
         for change in batch.changes:
-            writes._change(change.workflow, change.expected_revision, replaces=change.replaces)
+            if isinstance(change, RunningChange) and change.is_written:
+                writes._move_workflow(change)
+            else:
+                writes._change(change.workflow, change.expected_revision, replaces=change.replaces)
             if change.replaces:
                 writes._drop_execution(change.workflow_id, batch.task_ends)
-            writes._steps(change.steps)
+            writes._steps(change.rows)
         writes._confirm(batch)
         for move in batch.positions:
             writes._move(move)
@@ -178,19 +184,27 @@ class Writes:
         return writes
 
     @classmethod
-    def of_burial(cls, tombstone: Tombstone, revision: int, arrivals: Arrivals) -> Writes:
-        """Encode what puts a tombstone in the place of a workflow that is at this revision."""
+    def of_burials(cls, burials: Sequence[Burial], arrivals: Arrivals) -> Writes:
+        """Encode what puts tombstones in the places of workflows that are at these revisions."""
         writes = cls(arrivals)
-        workflow_id, same = key_of(tombstone.workflow_id), {"revision": revision}
-        writes.expected.append((tombstone.workflow_id, revision))
-        writes.compared.append(Put(WORKFLOWS, workflow_id, {**same}, expects=("revision", revision), creates=False))
-        writes._entities([tombstone])
-        writes.removals.append(Removal(WORKFLOWS, {"_id": workflow_id, **same}))
+        for tombstone, revision, _ in burials:
+            workflow_id, same = key_of(tombstone.workflow_id), {"revision": revision}
+            writes.expected.append((tombstone.workflow_id, revision))
+            expects = ("revision", revision)
+            writes.compared.append(Put(WORKFLOWS, workflow_id, {**same}, expects=expects, creates=False))
+            writes.removals.append(Removal(WORKFLOWS, {"_id": workflow_id, **same}))
+        writes._entities([burial.tombstone for burial in burials])
+        return writes
+
+    @classmethod
+    def of_tombstones(cls, tombstones: Sequence[Tombstone], arrivals: Arrivals) -> Writes:
+        """Encode tombstones of workflows that are buried already."""
+        writes = cls(arrivals)
+        writes._entities(tombstones)
         return writes
 
     @property
     def is_something(self) -> bool:
-        """Say whether there is anything to compare or to write."""
         return bool(self.compared or self.compared_only or self.others or self.outbox or self.endings or self.absent)
 
     def operations(self, first_sequence: int, *, compared_last: bool = False) -> list[Operation]:
@@ -210,8 +224,8 @@ class Writes:
             # A task can be claimed as soon as it exists: its step must be written before, in a workflow whose row is
             # new. A timer leads to its step, too.
             # A workflow that is deleted was compared before: written once more, it would come back.
-            leading = [operation for operation in written if _is_leading(operation)]
-            rest = [operation for operation in written if not _is_leading(operation)]
+            leading = [each for each in written if isinstance(each, Put) and each.collection in _LEADING]
+            rest = [each for each in written if not (isinstance(each, Put) and each.collection in _LEADING)]
             return [*rest, *self.endings, *(self.removals or reversed(self.compared)), *leading]
         return [*self.compared, *self.compared_only, *written, *self.removals]
 
@@ -227,8 +241,21 @@ class Writes:
         expects = ("revision", expected)
         self.compared.append(Put(WORKFLOWS, key_of(row.id), values, first, expects, creates=expected == 0))
 
-    def _steps(self, documents: Iterable[StepDocument], notes: StepNotes | None = None) -> None:
-        self.others += [Put(STEPS, key_of(document.id), step_values(document, notes)) for document in documents]
+    def _move_workflow(self, change: RunningChange) -> None:
+        self.expected.append((change.workflow_id, change.expected_revision))
+        expects = ("revision", change.expected_revision)
+        self.compared.append(
+            Put(WORKFLOWS, key_of(change.workflow_id), moved_values(change), None, expects, creates=False)
+        )
+
+    def _steps(self, rows: Iterable[StepRow], notes: StepNotes | None = None) -> None:
+        for row in rows:
+            if isinstance(row, LiveStep):
+                # The store has the step whose changes these are: of a missing one there would be no document.
+                self.others.append(Put(STEPS, key_of(row.id), live_values(row), creates=not row.is_written))
+            else:
+                document = row if isinstance(row, StepDocument) else row.document()
+                self.others.append(Put(STEPS, key_of(document.id), step_values(document, notes)))
 
     def _drop_execution(self, workflow_id: str, task_ends: Sequence[TaskEnd]) -> None:
         """Delete what a workflow's next execution replaces: steps, timers, and ended tasks and log entries."""
@@ -236,7 +263,7 @@ class Writes:
         # Ids that begin with a step's: ";" follows ":".
         begins = {"$gte": key_of(f"{workflow_id}:"), "$lt": key_of(f"{workflow_id};")}
         ending_now = [key_of(ending.task_id) for ending in task_ends]
-        ended = {"_id": {**begins, "$nin": ending_now}, "state": {"$nin": list(_OPEN)}}
+        ended = {"_id": {**begins, "$nin": ending_now}, "state": {"$nin": list(OPEN)}}
         self.others += [
             Removal(STEPS, named),
             Removal(TIMERS, named),
@@ -283,7 +310,7 @@ class Writes:
 
     def _confirm(self, batch: Batch) -> None:
         # A workflow that the batch itself changes is compared by that change, if both expect the same revision.
-        changed = {change.workflow.id: change.expected_revision for change in batch.changes}
+        changed = {change.workflow_id: change.expected_revision for change in batch.changes}
         for workflow_id, revision in batch.confirms.items():
             self.expected.append((workflow_id, revision))
             if changed.get(workflow_id) == revision:
@@ -336,69 +363,8 @@ def _is_trimmed(row: HistoryRow, batch: Batch) -> bool:
     return not row.is_pending and row.last_execution < batch.history_trims.get(row.workflow_id, 0)
 
 
-def _is_leading(operation: Operation) -> bool:
-    return isinstance(operation, Put) and operation.collection in _LEADING
-
-
 def _is_running(entity: object) -> bool:
     return isinstance(entity, TaskDefinition) and entity.state == TaskState.RUNNING
-
-
-def in_transaction(operation: Operation, namespace: int) -> Command:
-    """Return an operation for a transaction, which is aborted when one of them finds an unexpected state."""
-    if not isinstance(operation, Put):
-        return _plain(operation, namespace)
-    filter_: Values = {"_id": operation.id}
-    if operation.expects is not None:
-        filter_[operation.expects[0]] = operation.expects[1]
-    changes: Values = {}
-    if operation.values:
-        changes["$set"] = operation.values
-    if operation.first:
-        changes["$setOnInsert"] = operation.first
-    return {
-        "update": namespace,
-        "filter": filter_,
-        "updateMods": changes,
-        "multi": False,
-        "upsert": operation.creates,
-    }
-
-
-def of_commit(operation: Operation, namespace: int, number: int) -> Command:
-    """Return an operation of a commit document: applied twice, it has the same effect as once.
-
-    Each document has the number of the last commit that wrote it; an earlier commit leaves it alone. Documents that
-    were compared are not compared again: no other writer can have written since.
-    """
-    if not isinstance(operation, Put):
-        if isinstance(operation, Removal) and operation.collection in _WRITTEN_AGAIN:
-            older: Values = {"commit": {"$not": {"$gte": number}}}
-            operation = operation._replace(filter={**operation.filter, **older})
-        return _plain(operation, namespace)
-    written = {"$mergeObjects": [
-        {"$literal": operation.first or {}}, "$$ROOT", {"$literal": {**operation.values, "commit": number}},
-    ]}  # fmt: skip
-    guarded = {"$cond": [{"$gte": ["$commit", number]}, "$$ROOT", written]}
-    return {
-        "update": namespace,
-        "filter": {"_id": operation.id},
-        "updateMods": [{"$replaceWith": guarded}],
-        "multi": False,
-        "upsert": True,
-    }
-
-
-def _plain(operation: Removal | Ending, namespace: int) -> Command:
-    if isinstance(operation, Removal):
-        return {"delete": namespace, "filter": operation.filter, "multi": True}
-    return {
-        "update": namespace,
-        "filter": {"_id": operation.id, "state": {"$in": list(_OPEN)}},
-        "updateMods": {"$set": operation.values},
-        "multi": False,
-        "upsert": False,
-    }
 
 
 def commands(operations: Sequence[Operation]) -> Iterator[list[Operation]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple, TypeVar
 
@@ -17,7 +17,7 @@ from afl.engine.model.entities import (
     TaskDefinition,
     TaskState,
 )
-from afl.engine.model.store import StepDocument, TaskEnd, WorkflowRow
+from afl.engine.model.store import Batch, StepDocument, TaskEnd, WorkflowRow
 from afl.engine.model.tombstones import Tombstone
 from afl.engine.model.waiting import LibraryFacet
 from afl.engine.states import EventState, StepState
@@ -94,6 +94,14 @@ class PublicStore(PublicHistory, PublicUpkeep, PublicTasks):
     # The primitives of a store.
 
     @abstractmethod
+    def commit_batch(self, batch: Batch) -> int: ...
+
+    def stage_batch(self, batch: Batch) -> Callable[[], int]:
+        """Write the batch at once: there is nothing to wait for."""
+        first_sequence = self.commit_batch(batch)
+        return lambda: first_sequence
+
+    @abstractmethod
     def load_workflow(self, workflow_id: str) -> WorkflowRow | None: ...
 
     @abstractmethod
@@ -124,6 +132,10 @@ class PublicStore(PublicHistory, PublicUpkeep, PublicTasks):
     @abstractmethod
     def _waiting_keys(self, key: bytes | None = None) -> set[bytes]:
         """Return the keys of the records in the outbox: all of them, or only this key if it is there."""
+
+    @abstractmethod
+    def _open_of(self, workflow_id: str) -> tuple[set[bytes], set[str]]:
+        """Return the keys of a workflow's steps in the outbox, and the ids of its running tasks of events."""
 
     @abstractmethod
     def _apply(self, rows: PublicRows) -> None:
@@ -283,12 +295,12 @@ class PublicStore(PublicHistory, PublicUpkeep, PublicTasks):
         ]
         if not documents:
             return []
-        waiting = self._waiting_keys() if self._has_lane(documents[0]) else None
-        claimed = self._claimed_tasks()
+        has_lane = self._has_lane(documents[0])
+        waiting, claimed = self._open_of(workflow_id)
         return [
             view_event(
                 document,
-                dispatched=waiting is not None and document.id.encode() not in waiting,
+                dispatched=has_lane and document.id.encode() not in waiting,
                 claimed=event_id_of(document.id, document.attempt) in claimed,
             )
             for document in documents

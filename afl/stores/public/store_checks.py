@@ -10,13 +10,13 @@ from afl.stores.public.stored_values import check_entity, kept_value, kept_value
 
 def check_changes(changes: Sequence[WorkflowChange]) -> None:
     """Raise ValueError when a change does not lead to the revision after the one it names, or occurs twice."""
-    if len(changes) > 1 and len({change.workflow.id for change in changes}) < len(changes):
+    if len(changes) > 1 and len({change.workflow_id for change in changes}) < len(changes):
         raise ValueError("a batch can change each workflow once")
     for change in changes:
-        row = change.workflow
-        if row.revision != change.expected_revision + 1:
+        if change.revision != change.expected_revision + 1:
             raise ValueError(
-                f"workflow {row.id}: a change of revision {change.expected_revision} can't lead to {row.revision}"
+                f"workflow {change.workflow_id}: a change of revision {change.expected_revision} can't lead to"
+                f" {change.revision}"
             )
 
 

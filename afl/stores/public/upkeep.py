@@ -29,9 +29,6 @@ class PublicUpkeep(ABC):
     def _get(self, kind: type[E], key: str) -> E | None: ...
 
     @abstractmethod
-    def _remove(self, kind: type, key: str) -> bool: ...
-
-    @abstractmethod
     def _find_step(self, step_id: str) -> KeptStep | None: ...
 
     def examine_step(self, step_id: str) -> StepEntry | None:
@@ -49,7 +46,3 @@ class PublicUpkeep(ABC):
     def save_tombstone(self, tombstone: Tombstone) -> None:
         """Insert or replace a tombstone."""
         self._put(tombstone)
-
-    def delete_tombstone(self, workflow_id: str) -> bool:
-        """Delete a tombstone; False when there is none."""
-        return self._remove(Tombstone, workflow_id)

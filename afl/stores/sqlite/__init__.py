@@ -1,4 +1,4 @@
 """The store in a SQLite file."""
 
 #: Modules that other packages import; the others are private to this one.
-PUBLIC_MODULES = ("store",)
+PUBLIC_MODULES = ("dividing", "store")

@@ -8,6 +8,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -46,10 +47,12 @@ class Connections:
         self._path = path
         self._writer = writer
         self._busy_timeout_s = busy_timeout_s
-        # Re-entrant: a public write consists of smaller ones.
-        self._turn = threading.RLock()
+        #: Held by the writer, and until a staged transaction is committed: maybe by another thread.
+        self._turn = threading.Lock()
         #: The thread inside `writing`, by its identifier.
         self._writing_thread: int | None = None
+        #: The threads inside `staged`.
+        self._staging_threads: set[int] = set()
         self._idle: deque[sqlite3.Connection] = deque()
         self._closed = False
 
@@ -60,25 +63,61 @@ class Connections:
         Nested calls use the same transaction. The wait for other processes lasts up to the busy timeout, then
         StoreUnavailable is raised.
         """
-        with self._turn:
-            if self._writing_thread is not None:
-                yield self._writer
-                return
+        this_thread = threading.get_ident()
+        if self._writing_thread == this_thread:
+            # A public write consists of smaller ones.
+            yield self._writer
+            return
+        self._turn.acquire()
+        is_left_open = False
+        try:
             self._refuse_closed()
             db = self._writer
-            self._writing_thread = threading.get_ident()
+            self._writing_thread = this_thread
             try:
                 self._begin(db)
                 yield db
-                if db.in_transaction:
+                is_left_open = this_thread in self._staging_threads
+                if db.in_transaction and not is_left_open:
                     db.execute("COMMIT")
             except sqlite3.Error as error:
                 raise speaking(self._path, error) from error
             finally:
                 self._writing_thread = None
-                # Still open only after an error, also one of the commit itself.
+                # Still open only after an error, also one of the commit itself, or because it is staged.
+                if db.in_transaction and not is_left_open:
+                    db.execute("ROLLBACK")
+        finally:
+            if not is_left_open:
+                self._turn.release()
+
+    def staged(self, write: Callable[[], T]) -> Callable[[], T]:
+        """Write in a transaction that is left open, and return what commits it and returns the result of `write`.
+
+        It must be called once, and any thread may: until then other writers wait, and readers see the commit before.
+        `write` enters `writing` once.
+        """
+        this_thread = threading.get_ident()
+        self._staging_threads.add(this_thread)
+        try:
+            result = write()
+        finally:
+            self._staging_threads.discard(this_thread)
+        return partial(self._commit_staged, result)
+
+    def _commit_staged(self, result: T) -> T:
+        db = self._writer
+        try:
+            db.execute("COMMIT")
+        except sqlite3.Error as error:
+            raise speaking(self._path, error) from error
+        finally:
+            try:
                 if db.in_transaction:
                     db.execute("ROLLBACK")
+            finally:
+                self._turn.release()
+        return result
 
     def _begin(self, db: sqlite3.Connection) -> None:
         try:

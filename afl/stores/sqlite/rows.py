@@ -8,21 +8,27 @@ from operator import itemgetter
 from typing import Any, Final, TypeAlias, cast
 
 from afl.engine.errors import PositionLost
+from afl.engine.model.step_rows import BoundStep
 from afl.engine.model.store import (
     Batch,
+    LiveStep,
     OutboxRecord,
     ParkedRecord,
     Position,
     PositionMove,
+    RunningChange,
     StepDocument,
     StoredOutboxRecord,
+    WorkflowChange,
     WorkflowRow,
 )
+from afl.engine.states import StepState
 from afl.engine.versions import check_versions
-from afl.stores.documents import decode_value, encode_step, encode_value, encode_workflow
-from afl.stores.public.store import KeptStep
+from afl.stores.documents import encode_bound, encode_change, encode_live, encode_step, encode_value, encode_workflow
+from afl.stores.public.store import ENTITY_TABLES, EntityTable, KeptStep
 from afl.stores.public.views import StepNotes
 from afl.stores.sqlite.connections import key_of, text_of
+from afl.stores.stored_headers import decode_headers, decode_outbox_headers, encode_headers, encode_outbox_headers
 
 #: The key that sorts a workflow's steps by their creation.
 by_number: Final = itemgetter(StepDocument._fields.index("number"))
@@ -31,39 +37,51 @@ by_number: Final = itemgetter(StepDocument._fields.index("number"))
 Row: TypeAlias = tuple[Any, ...]
 
 SELECT_WORKFLOW: Final = """
-SELECT id, revision, name, status, runnable, created_at_ms, w.document, i.document
+SELECT id, revision, name, status, runnable, created_at_ms, w.document, i.document, w.steps, w.iterations,
+    w.updated_at_ms
 FROM workflow w JOIN workflow_inputs i USING (id)
 """
 INSERT_WORKFLOW: Final = (
-    "INSERT OR IGNORE INTO workflow(revision, name, status, runnable, created_at_ms, document, id)"
-    " VALUES (?, ?, ?, ?, ?, ?, ?)"
+    "INSERT OR IGNORE INTO workflow(revision, name, status, runnable, created_at_ms, document, updated_at_ms, id)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 )
 #: Name and time of creation stay: an index is written whenever its columns are set, even to the same values.
 UPDATE_WORKFLOW: Final = (
-    "UPDATE workflow SET revision = ?, status = ?, runnable = ?, document = ? WHERE id = ? AND revision = ?"
+    "UPDATE workflow SET revision = ?, status = ?, runnable = ?, document = ?, updated_at_ms = ?,"
+    " steps = NULL, iterations = NULL WHERE id = ? AND revision = ?"
 )
 #: For a workflow that begins anew, and may be another one under the same id.
 REPLACE_WORKFLOW: Final = (
-    "UPDATE workflow SET revision = ?, name = ?, status = ?, runnable = ?, created_at_ms = ?, document = ?"
+    "UPDATE workflow SET revision = ?, name = ?, status = ?, runnable = ?, created_at_ms = ?, document = ?,"
+    " updated_at_ms = ?, steps = NULL, iterations = NULL WHERE id = ? AND revision = ?"
+)
+#: For a workflow that goes on: its document stays, and the columns say what has moved since it was written.
+COUNT_WORKFLOW: Final = (
+    "UPDATE workflow SET revision = ?, steps = ?, iterations = ?, updated_at_ms = ? WHERE id = ? AND revision = ?"
+)
+TURN_WORKFLOW: Final = (
+    "UPDATE workflow SET revision = ?, steps = ?, iterations = ?, updated_at_ms = ?, status = ?, runnable = ?"
     " WHERE id = ? AND revision = ?"
 )
 UPSERT_INPUTS: Final = "INSERT OR REPLACE INTO workflow_inputs VALUES (?, ?)"
 
 SELECT_STEP: Final = (
-    "SELECT s.id, s.revision, s.state, s.document, p.notes FROM step s LEFT JOIN public_step p ON p.id = s.id"
+    "SELECT s.id, s.revision, s.state, s.document, s.change, p.notes FROM step s LEFT JOIN public_step p ON p.id = s.id"
 )
 UPSERT_STEP: Final = (
-    "INSERT INTO step VALUES (?, ?, ?, ?) ON CONFLICT(id) DO UPDATE"
-    " SET revision = excluded.revision, state = excluded.state, document = excluded.document"
+    "INSERT INTO step(id, revision, state, document) VALUES (?, ?, ?, ?) ON CONFLICT(id) DO UPDATE"
+    " SET revision = excluded.revision, state = excluded.state, document = excluded.document, change = NULL"
 )
+#: For a step whose document the same process has written: that stays.
+CHANGE_STEP: Final = "UPDATE step SET revision = ?, state = ?, change = ? WHERE id = ?"
 UPSERT_PUBLIC_STEP: Final = (
     "INSERT INTO public_step VALUES (?, ?, ?, ?) ON CONFLICT(id) DO UPDATE SET notes = excluded.notes"
 )
 _SELECT_STEPS_OF: Final = """
-SELECT s.id, s.revision, s.state, s.document, {notes} FROM step s {join}
+SELECT s.id, s.revision, s.state, s.document, s.change, {notes} FROM step s {join}
 WHERE s.id >= ?1 AND s.id < ?2 AND s.revision > ?3 {more}
 UNION ALL
-SELECT s.id, s.revision, s.state, s.document, p.notes FROM public_step p CROSS JOIN step s ON s.id = p.id
+SELECT s.id, s.revision, s.state, s.document, s.change, p.notes FROM public_step p CROSS JOIN step s ON s.id = p.id
 WHERE p.workflow_id = ?4 AND s.revision > ?3 AND NOT (p.id >= ?1 AND p.id < ?2) {more}
 """
 #: The steps of a workflow: its range of keys, and the steps with other ids. Parameters from `steps_of`, and a state or
@@ -126,6 +144,19 @@ SELECT_PROGRAM: Final = "SELECT content, versions FROM program WHERE fingerprint
 SELECT_ANNOTATIONS: Final = "SELECT annotations FROM program WHERE fingerprint = ?"
 
 
+def _upsert_entity(table: EntityTable) -> str:
+    columns = ("key", *table.columns, "document")
+    keep = ", ".join(f"{name} = excluded.{name}" for name in columns[1:])
+    return (
+        f"INSERT INTO {table.name}({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"
+        f" ON CONFLICT(key) DO UPDATE SET {keep}"
+    )
+
+
+#: The statement that writes an entity of each kind.
+UPSERT_ENTITY: Final = {kind: _upsert_entity(table) for kind, table in ENTITY_TABLES.items()}
+
+
 def program_content(row: Row) -> bytes:
     """Return the program of a row of SELECT_PROGRAM. VersionMismatchError for one that a newer release wrote."""
     content, versions = row
@@ -141,14 +172,22 @@ class ChangeRows:
     def __init__(self, batch: Batch) -> None:
         self.new: list[Row] = []
         self.changed: list[Row] = []
+        #: Of workflows that go on, with the same status and with another one.
+        self.counted: list[Row] = []
+        self.turned: list[Row] = []
         #: Rows of workflows that begin anew, and the ids of all such: their other rows go.
         self.replaced: list[Row] = []
         self.emptied: list[str] = []
         self.inputs: list[Row] = []
         self.steps: list[Row] = []
+        self.step_changes: list[Row] = []
         #: Steps whose ids are outside of their workflow's range of keys.
         self.elsewhere: list[Row] = []
         for change in batch.changes:
+            if isinstance(change, RunningChange) and change.is_written:
+                self._count(change)
+                self._add_steps(change)
+                continue
             row = change.workflow
             if change.expected_revision == 0:
                 self.new.append(workflow_row(row))
@@ -161,12 +200,31 @@ class ChangeRows:
             # Inputs never change during an execution, and may be large: the first commit writes them once.
             if change.expected_revision == 0 or row.execution > 1 or change.replaces:
                 self.inputs.append((key_of(row.id), encode_value(row.inputs)))
-            steps = change.steps
-            self.steps += map(step_row, steps)
-            start = f"{row.id}:"
-            self.elsewhere += [
-                public_step_row(document, None) for document in steps if not document.id.startswith(start)
-            ]
+            self._add_steps(change)
+
+    def _count(self, change: RunningChange) -> None:
+        moved = (change.revision, change.steps_made, change.iterations, change.updated_at_ms)
+        expected = (key_of(change.workflow_id), change.expected_revision)
+        if change.keeps_status:
+            self.counted.append((*moved, *expected))
+        else:
+            self.turned.append((*moved, change.status, change.runnable, *expected))
+
+    def _add_steps(self, change: WorkflowChange) -> None:
+        start = f"{change.workflow_id}:"
+        for step in change.rows:
+            if isinstance(step, LiveStep):
+                if step.is_written:
+                    self.step_changes.append((step.revision, step.state, encode_change(step), _step_key(step.id)))
+                else:
+                    self.steps.append((_step_key(step.id), step.revision, step.state, encode_live(step)))
+            elif isinstance(step, BoundStep):
+                step_id = step.id
+                self.steps.append((_step_key(step_id), step.revision, StepState.STATEMENT_COMPLETE, encode_bound(step)))
+            else:
+                self.steps.append(step_row(step))
+                if not step.id.startswith(start):
+                    self.elsewhere.append(public_step_row(step, None))
 
 
 def workflow_row(row: WorkflowRow) -> Row:
@@ -178,19 +236,24 @@ def workflow_row(row: WorkflowRow) -> Row:
         row.runnable,
         row.created_at_ms,
         encode_workflow(row),
+        row.updated_at_ms,
         key_of(row.id),
     )
 
 
 def workflow_update(row: WorkflowRow, expected_revision: int) -> Row:
     """Return the values of UPDATE_WORKFLOW."""
-    return row.revision, row.status, row.runnable, encode_workflow(row), key_of(row.id), expected_revision
+    key = key_of(row.id)
+    return row.revision, row.status, row.runnable, encode_workflow(row), row.updated_at_ms, key, expected_revision
 
 
 def step_row(document: StepDocument) -> Row:
     """Return the values of UPSERT_STEP."""
-    step_id = document.id
-    return step_id if step_id.isascii() else key_of(step_id), document.revision, document.state, encode_step(document)
+    return _step_key(document.id), document.revision, document.state, encode_step(document)
+
+
+def _step_key(step_id: str) -> str | bytes:
+    return step_id if step_id.isascii() else key_of(step_id)
 
 
 def public_step_row(document: StepDocument, notes: StepNotes | None) -> Row:
@@ -265,7 +328,7 @@ def stored_position(row: Row) -> tuple[Position, int]:
 def outbox_row(record: OutboxRecord, created_at_ms: int) -> Row:
     """Return the values of an outbox row."""
     lane, topic, key, value, headers = record
-    return created_at_ms, lane, topic, key, value, _encode_headers(headers) if headers else None
+    return created_at_ms, lane, topic, key, value, encode_outbox_headers(headers)
 
 
 def append_outbox(db: sqlite3.Connection, rows: Sequence[Row]) -> int:
@@ -281,9 +344,8 @@ def append_outbox(db: sqlite3.Connection, rows: Sequence[Row]) -> int:
 def outbox_record(row: Row) -> StoredOutboxRecord:
     """Return the record of a row of SELECT_OUTBOX."""
     sequence, created_at_ms, lane, topic, key, value, headers = row
-    return StoredOutboxRecord(
-        sequence, created_at_ms, OutboxRecord(text_of(lane), text_of(topic), key, value, _decode_headers(headers))
-    )
+    given = decode_outbox_headers(headers)
+    return StoredOutboxRecord(sequence, created_at_ms, OutboxRecord(text_of(lane), text_of(topic), key, value, given))
 
 
 def parked_row(record: ParkedRecord) -> Row:
@@ -297,7 +359,7 @@ def parked_row(record: ParkedRecord) -> Row:
         record.offset,
         record.key,
         record.value,
-        _encode_headers(record.headers) if record.headers else None,
+        encode_headers(record.headers) if record.headers else None,
         record.parked_at_ms,
         record.expires_at_ms,
     )
@@ -315,19 +377,7 @@ def parked_record(row: Row) -> ParkedRecord:
         offset=offset,
         key=key,
         value=value,
-        headers=_decode_headers(headers),
+        headers=decode_headers(headers),
         parked_at_ms=parked_at_ms,
         expires_at_ms=expires_at_ms,
     )
-
-
-def _encode_headers(headers: tuple[tuple[str, bytes | None], ...]) -> bytes:
-    # Latin-1 gives each byte a character of its own, so that JSON can hold it.
-    return encode_value([(name, None if value is None else value.decode("latin-1")) for name, value in headers])
-
-
-def _decode_headers(content: bytes | None) -> tuple[tuple[str, bytes | None], ...]:
-    if content is None:
-        return ()
-    headers = cast("list[tuple[str, str | None]]", decode_value(content))
-    return tuple((name, None if value is None else value.encode("latin-1")) for name, value in headers)

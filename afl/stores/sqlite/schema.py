@@ -25,14 +25,14 @@ from afl.stores.stored_text import key_of, text_of
 #: The mark of our files, in their header. Never change it.
 APPLICATION_ID: Final = 0x41464C53  # "AFLS"
 #: The version of the tables below, in the file's header. Raise it with every change; older formats are migrated to it.
-FORMAT: Final = 5
+FORMAT: Final = 6
 #: The oldest format that is migrated when a store is opened.
 OLDEST_FORMAT: Final = 1
 
 _MAGIC: Final = b"SQLite format 3\0"
 _HEADER_BYTES: Final = 100
-#: The places of user_version and application_id in the header, big-endian.
-_USER_VERSION_AT, _APPLICATION_ID_AT = 60, 68
+#: The places of the schema cookie (0: there never was a table), user_version and application_id, big-endian.
+_SCHEMA_COOKIE_AT, _USER_VERSION_AT, _APPLICATION_ID_AT = 40, 60, 68
 
 #: Pages kept in memory per connection, in KiB.
 _CACHE_KIB: Final = 16_384
@@ -46,11 +46,14 @@ CREATE TABLE store(one INTEGER PRIMARY KEY CHECK (one = 1), prefix TEXT NOT NULL
     id TEXT NOT NULL DEFAULT '', marks TEXT NOT NULL DEFAULT '');
 CREATE TABLE workflow(
     id PRIMARY KEY, revision INTEGER NOT NULL, name NOT NULL, status TEXT NOT NULL, runnable INTEGER NOT NULL,
-    created_at_ms INTEGER NOT NULL, document BLOB NOT NULL) WITHOUT ROWID;
+    created_at_ms INTEGER NOT NULL, document BLOB NOT NULL,
+    steps INTEGER, iterations INTEGER, updated_at_ms INTEGER) WITHOUT ROWID;
 CREATE INDEX workflow_newest ON workflow(created_at_ms, id);
 CREATE INDEX workflow_runnable ON workflow(created_at_ms, id) WHERE runnable = 1;
+CREATE INDEX workflow_status ON workflow(status, created_at_ms, id);
+CREATE INDEX workflow_name ON workflow(name, created_at_ms, id);
 CREATE TABLE workflow_inputs(id PRIMARY KEY, document BLOB NOT NULL) WITHOUT ROWID;
-CREATE TABLE step(id PRIMARY KEY, revision INTEGER NOT NULL, state NOT NULL, document BLOB NOT NULL);
+CREATE TABLE step(id PRIMARY KEY, revision INTEGER NOT NULL, state NOT NULL, document BLOB NOT NULL, change BLOB);
 CREATE TABLE public_step(id PRIMARY KEY, workflow_id NOT NULL, number INTEGER NOT NULL, notes BLOB) WITHOUT ROWID;
 CREATE INDEX public_step_workflow ON public_step(workflow_id, number);
 CREATE TABLE outbox(
@@ -125,10 +128,20 @@ _FROM_FORMAT_3: Final = (
 )
 #: From format 4, which had no timers, histories and schedules.
 _FROM_FORMAT_4: Final = tuple(filter(str.strip, _EVENTS_AND_TIME.split(";")))
+#: From format 5, whose rows were written whole each time, and whose headers were JSON. Rows stay as they are: columns
+#: without a value say that nothing has changed since the document, and headers are read in both forms.
+_FROM_FORMAT_5: Final = (
+    "ALTER TABLE workflow ADD COLUMN steps INTEGER",
+    "ALTER TABLE workflow ADD COLUMN iterations INTEGER",
+    "ALTER TABLE workflow ADD COLUMN updated_at_ms INTEGER",
+    "CREATE INDEX workflow_status ON workflow(status, created_at_ms, id)",
+    "CREATE INDEX workflow_name ON workflow(name, created_at_ms, id)",
+    "ALTER TABLE step ADD COLUMN change BLOB",
+)
 #: The last format without timers.
 _WITHOUT_TIMERS: Final = 4
 #: The migration of each format to the next one.
-_MIGRATIONS: Final = {1: _FROM_FORMAT_1, 2: _FROM_FORMAT_2, 3: _FROM_FORMAT_3, 4: _FROM_FORMAT_4}
+_MIGRATIONS: Final = {1: _FROM_FORMAT_1, 2: _FROM_FORMAT_2, 3: _FROM_FORMAT_3, 4: _FROM_FORMAT_4, 5: _FROM_FORMAT_5}
 
 
 def _entity_table(table: EntityTable) -> str:
@@ -151,9 +164,9 @@ def open_store_file(path: Path, prefix: str, *, create: bool, busy_timeout_s: fl
     """Open a store's file for reading and writing; create it if it does not exist and `create` is true.
 
     The file's own header is read first, so that SQLite never touches a foreign file. A new store is made in one
-    transaction, header included, before the file is switched to a write-ahead log: a crash leaves either an empty file
-    or a store, and of two processes that make it at the same time the second finds it made. A store of an older format
-    is migrated to this one, in one transaction too.
+    transaction, its mark included, before the file is switched to a write-ahead log: a crash leaves a file without
+    tables or a store, and of two processes that make it at the same time the second finds it made. A store of an older
+    format is migrated to this one, in one transaction too.
 
     The wait for a file that another process has locked lasts up to `busy_timeout_s`.
 
@@ -166,20 +179,21 @@ def open_store_file(path: Path, prefix: str, *, create: bool, busy_timeout_s: fl
             path=_IN_MEMORY, reason="it belongs to one connection, a store has several; use MemoryStore"
         )
     header = _read_header(path)
-    if header:
+    is_new = not header or _is_without_tables(header)
+    if not is_new:
         _check_header(path, header)
     elif not create:
         raise StoreUnavailable(path=str(path), reason="there is no such file")
     elif not path.parent.is_dir():
         raise StoreUnavailable(path=str(path), reason=f"directory {path.parent} does not exist")
-    if not header:
+    if is_new:
         # SQLite's own files beside it get its mode. If it cannot be made, SQLite reports the reason.
         with contextlib.suppress(OSError):
             make_private_file(path)
     protect(path)
     warn_of_readers(path)
     try:
-        return waited_for(path, lambda: _open(path, prefix, busy_timeout_s, is_new=not header), busy_timeout_s)
+        return waited_for(path, lambda: _open(path, prefix, busy_timeout_s, is_new=is_new), busy_timeout_s)
     except sqlite3.Error as error:
         raise speaking(path, error) from error
 
@@ -246,6 +260,14 @@ def _read_header(path: Path) -> bytes:
         raise StoreUnavailable(path=str(path), reason=error.strerror or exception_text(error)) from error
 
 
+def _is_without_tables(header: bytes) -> bool:
+    """Say whether a database was begun and has no table yet: by a process that is making it now, or died then."""
+    if len(header) < _HEADER_BYTES or not header.startswith(_MAGIC):
+        return False
+    places = (_SCHEMA_COOKIE_AT, _USER_VERSION_AT, _APPLICATION_ID_AT)
+    return not any(struct.unpack_from(">I", header, place)[0] for place in places)
+
+
 def _check_header(path: Path, header: bytes) -> None:
     if not header.startswith(_MAGIC):
         raise StoreCorrupt(path=str(path), reason=f"it starts with {header[:16]!r}, expected {_MAGIC!r}")
@@ -273,10 +295,14 @@ def _check_format(path: Path, found: int) -> None:
 
 
 def _make_tables(connection: sqlite3.Connection, prefix: str) -> None:
+    # Before the first table: free pages can be given back a few at a time. Without effect on a file that has tables. On
+    # an empty one SQLite writes the header, in a transaction of its own.
+    connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
     connection.execute("BEGIN EXCLUSIVE")
     try:
         (application_id,) = connection.execute("PRAGMA application_id").fetchone()
-        if application_id == 0:
+        (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        if application_id == tables == 0:
             for statement in _statements():
                 connection.execute(statement)
             connection.execute("INSERT INTO store VALUES (1, ?, ?, ?, '')", (prefix, VERSIONS, new_store_id()))

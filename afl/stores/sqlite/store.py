@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from operator import itemgetter
 from pathlib import Path
 from typing import TypeVar, cast
@@ -14,10 +15,10 @@ from afl.core.clock import Clock, SystemClock
 from afl.core.probes import Probe, no_probe
 from afl.engine.errors import ConcurrencyError, StoreCorrupt, WorkflowConflict
 from afl.engine.model.entities import TaskDefinition, TaskState
-from afl.engine.model.store import Batch, Position, StepDocument, StoredOutboxRecord, WorkflowRow
+from afl.engine.model.store import Batch, Position, StepDocument, StoredStep, WorkflowRow
 from afl.engine.versions import VERSIONS
 from afl.stores.damaged_rows import damaged, taken
-from afl.stores.documents import DAMAGE, decode_step, decode_workflow, encode_value
+from afl.stores.documents import DAMAGE, decode_step, decode_workflow, encode_value, with_counters
 from afl.stores.entity_documents import decode_entity, encode_entity
 from afl.stores.public.leases import claimed_task
 from afl.stores.public.store import ENTITY_TABLES, RUNNING_TASK_INDEX, KeptStep, PublicRows, PublicStore
@@ -25,23 +26,28 @@ from afl.stores.public.store_checks import check_changes, check_keys, check_valu
 from afl.stores.public.tasks import ended_task
 from afl.stores.public.views import StepNotes
 from afl.stores.sqlite.connections import Connections, key_of, text_of
-from afl.stores.sqlite.history import HistoryRows, SqliteHistory
+from afl.stores.sqlite.history import SqliteHistory
+from afl.stores.sqlite.lists import SqliteLists
+from afl.stores.sqlite.more_rows import MoreRows
 from afl.stores.sqlite.parked import SqliteParked
 from afl.stores.sqlite.rows import (
+    CHANGE_STEP,
+    COUNT_WORKFLOW,
     INSERT_PROGRAM,
     INSERT_WORKFLOW,
     REPLACE_WORKFLOW,
     SELECT_ANNOTATIONS,
     SELECT_DOCUMENTS_OF,
     SELECT_OLDEST_PENDING,
-    SELECT_OUTBOX,
     SELECT_PENDING_NAMES,
     SELECT_PROGRAM,
     SELECT_RUNNING_TASKS,
     SELECT_STEP,
     SELECT_STEPS_OF,
     SELECT_WORKFLOW,
+    TURN_WORKFLOW,
     UPDATE_WORKFLOW,
+    UPSERT_ENTITY,
     UPSERT_INPUTS,
     UPSERT_PARKED,
     UPSERT_PUBLIC_STEP,
@@ -54,9 +60,6 @@ from afl.stores.sqlite.rows import (
     first_text,
     in_order,
     move_position,
-    outbox_record,
-    outbox_row,
-    parked_row,
     program_content,
     public_step_row,
     step_row,
@@ -64,15 +67,19 @@ from afl.stores.sqlite.rows import (
     stored_position,
     workflow_update,
 )
-from afl.stores.sqlite.schedules import ScheduleRows, SqliteSchedules
+from afl.stores.sqlite.schedules import SqliteSchedules
 from afl.stores.sqlite.schema import open_store_file
+from afl.stores.sqlite.stored_runs import run_of
 from afl.stores.sqlite.timers import SqliteTimers, write_timers
 from afl.stores.sqlite.upkeep import SqliteUpkeep, drop_executions
+from afl.stores.sqlite.visibility import SqliteVisibility
 
 E = TypeVar("E")
 
 
-class SqliteStore(SqliteParked, SqliteTimers, SqliteHistory, SqliteSchedules, SqliteUpkeep, PublicStore):
+class SqliteStore(
+    SqliteParked, SqliteTimers, SqliteHistory, SqliteSchedules, SqliteLists, SqliteVisibility, SqliteUpkeep, PublicStore
+):
     """A store in one file.
 
     Commits are durable when they return (write-ahead log, synchronous FULL). Any number of threads may read while one
@@ -112,16 +119,31 @@ class SqliteStore(SqliteParked, SqliteTimers, SqliteHistory, SqliteSchedules, Sq
 
         A crash before the end of 4 leaves nothing of the batch, one after it everything.
         """
+        first_sequence = self._write(batch)
+        self._probe("store.committed")
+        return first_sequence
+
+    def stage_batch(self, batch: Batch) -> Callable[[], int]:
+        """Do 1 to 3 of `commit_batch`, and return what does 4: it waits for the disk, and nothing else."""
+        commit = self._file.staged(partial(self._write, batch))
+
+        def finish() -> int:
+            first_sequence = commit()
+            self._probe("store.committed")
+            return first_sequence
+
+        return finish
+
+    def _write(self, batch: Batch) -> int:
         if not batch.values_checked:
             check_values(batch)
         check_changes(batch.changes)
         check_keys(batch)
         rows = ChangeRows(batch)
-        history, schedules = HistoryRows(batch), ScheduleRows(batch.schedules)
-        outbox = [outbox_row(record, batch.now_ms) for record in batch.outbox]
-        parked = [parked_row(record) for record in batch.parked]
+        # Most commits of a run that is driven here are one iteration's steps.
+        more = None if batch.has_changes_only else MoreRows(batch)
         with self._file.writing() as db:
-            if not (self._write_workflows(db, batch, rows) and history.write(db) and schedules.write(db)):
+            if not (self._write_workflows(db, batch, rows) and (more is None or more.compare(db))):
                 # Our own rows hide the other writers' ones: read the conflicts after the rollback.
                 db.execute("ROLLBACK")
                 raise WorkflowConflict(workflow_ids=self._losers(batch))
@@ -130,34 +152,43 @@ class SqliteStore(SqliteParked, SqliteTimers, SqliteHistory, SqliteSchedules, Sq
             self._probe("store.compared")
             if rows.emptied:
                 drop_executions(db, rows.emptied)
-            db.executemany(UPSERT_INPUTS, rows.inputs)
-            db.executemany(UPSERT_STEP, rows.steps)
-            db.executemany(UPSERT_PUBLIC_STEP, rows.elsewhere)
-            for published in batch.published:
-                db.execute("DELETE FROM outbox WHERE sequence BETWEEN ? AND ?", published)
-            db.executemany(UPSERT_PARKED, parked)
-            for parked_id in batch.unparked:
-                db.execute("DELETE FROM parked WHERE id = ?", (key_of(parked_id),))
-            write_timers(db, batch)
-            history.write_changes(db)
-            self._write_tasks(db, batch.tasks)
-            for ending in batch.task_ends:
-                task = self._get(TaskDefinition, ending.task_id)
-                if task is not None and (ended := ended_task(task, ending, batch.now_ms)) is not None:
-                    self._write_entity(db, ended)
-            for log in batch.logs:
-                self._write_entity(db, log)
-            for fingerprint, program in batch.programs.items():
-                db.execute(INSERT_PROGRAM, (fingerprint, program, VERSIONS, batch.annotations.get(fingerprint)))
-            first_sequence = append_outbox(db, outbox)
+            if rows.inputs:
+                db.executemany(UPSERT_INPUTS, rows.inputs)
+            if rows.steps:
+                db.executemany(UPSERT_STEP, rows.steps)
+            self._change_steps(db, rows.step_changes)
+            if rows.elsewhere:
+                db.executemany(UPSERT_PUBLIC_STEP, rows.elsewhere)
+            first_sequence = 0 if more is None else self._write_more(db, batch, more)
             self._probe("store.written")
-        self._probe("store.committed")
         return first_sequence
+
+    def _write_more(self, db: sqlite3.Connection, batch: Batch, more: MoreRows) -> int:
+        """Write what is neither a workflow nor a step; return the number of the first outbox record."""
+        for published in batch.published:
+            db.execute("DELETE FROM outbox WHERE sequence BETWEEN ? AND ?", published)
+        db.executemany(UPSERT_PARKED, more.parked)
+        for parked_id in batch.unparked:
+            db.execute("DELETE FROM parked WHERE id = ?", (key_of(parked_id),))
+        write_timers(db, batch)
+        more.history.write_changes(db)
+        self._write_tasks(db, batch.tasks)
+        for ending in batch.task_ends:
+            task = self._get(TaskDefinition, ending.task_id)
+            if task is not None and (ended := ended_task(task, ending, batch.now_ms)) is not None:
+                self._write_entity(db, ended)
+        for log in batch.logs:
+            self._write_entity(db, log)
+        for fingerprint, program in batch.programs.items():
+            db.execute(INSERT_PROGRAM, (fingerprint, program, VERSIONS, batch.annotations.get(fingerprint)))
+        return append_outbox(db, more.outbox)
 
     def _write_workflows(self, db: sqlite3.Connection, batch: Batch, rows: ChangeRows) -> bool:
         """Write the workflows' rows; return False when one of them, or of the confirms, is not as expected."""
         written = 0
         for statement, values in (
+            (COUNT_WORKFLOW, rows.counted),
+            (TURN_WORKFLOW, rows.turned),
             (UPDATE_WORKFLOW, rows.changed),
             (INSERT_WORKFLOW, rows.new),
             (REPLACE_WORKFLOW, rows.replaced),
@@ -166,17 +197,21 @@ class SqliteStore(SqliteParked, SqliteTimers, SqliteHistory, SqliteSchedules, Sq
                 written += db.executemany(statement, values).rowcount
         return written == len(batch.changes) and self._confirmed(batch)
 
+    def _change_steps(self, db: sqlite3.Connection, changes: Sequence[Row]) -> None:
+        if changes and db.executemany(CHANGE_STEP, changes).rowcount != len(changes):
+            raise StoreCorrupt(path=str(self._path), reason=f"of {len(changes)} steps to change one is missing")
+
     def _confirmed(self, batch: Batch) -> bool:
         # A workflow that the batch itself changes was compared by that change, if both expect the same revision.
         if not batch.confirms:
             return True
-        expected = {change.workflow.id: change.expected_revision for change in batch.changes}
+        expected = {change.workflow_id: change.expected_revision for change in batch.changes}
         others = [workflow_id for workflow_id in batch.confirms if workflow_id not in expected]
         found = {**self.revisions(others), **expected}
         return all(found.get(workflow_id, 0) == revision for workflow_id, revision in batch.confirms.items())
 
     def _losers(self, batch: Batch) -> tuple[str, ...]:
-        expected = [(change.workflow.id, change.expected_revision) for change in batch.changes]
+        expected = [(change.workflow_id, change.expected_revision) for change in batch.changes]
         expected += batch.confirms.items()
         found = self.revisions({workflow_id for workflow_id, _ in expected})
         lost = [workflow_id for workflow_id, revision in expected if found.get(workflow_id, 0) != revision]
@@ -205,14 +240,18 @@ class SqliteStore(SqliteParked, SqliteTimers, SqliteHistory, SqliteSchedules, Sq
         step_id: str | bytes = ""
         try:
             wanted = (*steps_of(workflow_id, newer_than or -1), None if state is None else key_of(state))
-            for step_id, revision, its_state, content, _ in self._file.rows(SELECT_DOCUMENTS_OF, wanted):
-                document = decode_step(text_of(step_id), revision, text_of(its_state), content)
+            for step_id, revision, its_state, content, change, _ in self._file.rows(SELECT_DOCUMENTS_OF, wanted):
+                document = decode_step(text_of(step_id), revision, text_of(its_state), content, change)
                 if document.workflow_id == workflow_id:
                     documents.append(document)
         except DAMAGE as error:
             raise damaged(str(self._path), "step", step_id, error) from error
         documents.sort(key=by_number)
         return documents
+
+    def load_run(self, workflow_id: str) -> list[StepDocument | StoredStep]:
+        """Return the workflow's steps, the complete ones undecoded; see `Store`."""
+        return run_of(self._file, self._path, workflow_id)
 
     def revisions(self, workflow_ids: Iterable[str]) -> dict[str, int]:
         """Return the current revision of each workflow; unknown ones are left out."""
@@ -227,22 +266,6 @@ class SqliteStore(SqliteParked, SqliteTimers, SqliteHistory, SqliteSchedules, Sq
             found += self._file.rows("SELECT id, revision FROM workflow WHERE id = ?", (key_of(workflow_id),))
         return dict(taken(str(self._path), "workflow", found, lambda row: (text_of(row[0]), row[1]), itemgetter(0)))
 
-    def list_workflows(
-        self, *, status: str | None = None, name: str | None = None, limit: int = 100
-    ) -> list[WorkflowRow]:
-        """Return workflows, newest first."""
-        rows = self._file.rows(
-            f"{SELECT_WORKFLOW} WHERE (?1 IS NULL OR status = ?1) AND (?2 IS NULL OR name = ?2)"
-            " ORDER BY created_at_ms DESC, id DESC LIMIT ?3",
-            (status, None if name is None else key_of(name), limit),
-        )
-        return [self._workflow(row) for row in rows]
-
-    def runnable_workflows(self, *, limit: int = 1_000) -> list[str]:
-        """Return the ids of workflows that have more to do now, oldest first."""
-        query = "SELECT id FROM workflow WHERE runnable = 1 ORDER BY created_at_ms, id LIMIT ?"
-        return self._file.read("workflow", query, (limit,), first_text)
-
     def load_program(self, fingerprint: str) -> bytes | None:
         """Return a compiled program."""
         rows = self._file.rows(SELECT_PROGRAM, (key_of(fingerprint),))
@@ -256,23 +279,6 @@ class SqliteStore(SqliteParked, SqliteTimers, SqliteHistory, SqliteSchedules, Sq
         rows = self._file.rows(SELECT_ANNOTATIONS, (key_of(fingerprint),))
         # They are optional: a value that is not a blob is treated as missing.
         return rows[0][0] if rows and isinstance(rows[0][0], bytes) else None
-
-    def outbox(
-        self,
-        *,
-        lane: str | None = None,
-        older_than_ms: int | None = None,
-        newer_than_ms: int | None = None,
-        after: int = 0,
-        limit: int = 1_000,
-    ) -> list[StoredOutboxRecord]:
-        """Return waiting records in sequence order; see `Store`."""
-        wanted = (after, None if lane is None else key_of(lane), older_than_ms, limit, newer_than_ms)
-        return self._file.read("outbox", SELECT_OUTBOX, wanted, outbox_record)
-
-    def lanes(self) -> list[str]:
-        """Return the lanes that have waiting records."""
-        return sorted(self._file.read("outbox lane", "SELECT DISTINCT lane FROM outbox", (), first_text))
 
     def positions(self) -> dict[Position, int]:
         """Return every position with its next offset."""
@@ -351,11 +357,8 @@ class SqliteStore(SqliteParked, SqliteTimers, SqliteHistory, SqliteSchedules, Sq
 
     def _write_entity(self, db: sqlite3.Connection, entity: object) -> None:
         table = ENTITY_TABLES[type(entity)]
-        columns = ("key", *table.columns, "document")
-        keep = ", ".join(f"{name} = excluded.{name}" for name in columns[1:])
         db.execute(
-            f"INSERT INTO {table.name}({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"
-            f" ON CONFLICT(key) DO UPDATE SET {keep}",
+            UPSERT_ENTITY[type(entity)],
             (*(column_value(getattr(entity, name)) for name in (table.key, *table.columns)), encode_entity(entity)),
         )
 
@@ -407,17 +410,17 @@ class SqliteStore(SqliteParked, SqliteTimers, SqliteHistory, SqliteSchedules, Sq
     # Rows to objects.
 
     def _kept(self, row: Row) -> KeptStep:
-        step_id, revision, state, content, notes = row
+        step_id, revision, state, content, change, notes = row
         try:
-            document = decode_step(text_of(step_id), revision, text_of(state), content)
+            document = decode_step(text_of(step_id), revision, text_of(state), content, change)
             return KeptStep(document, None if notes is None else StepNotes.decode(notes))
         except DAMAGE as error:
             raise damaged(str(self._path), "step", step_id, error) from error
 
     def _workflow(self, row: Row) -> WorkflowRow:
-        workflow_id, revision, name, status, runnable, created_at_ms, content, inputs = row
+        workflow_id, revision, name, status, runnable, created_at_ms, content, inputs, *moved = row
         try:
-            return decode_workflow(
+            whole = decode_workflow(
                 workflow_id=text_of(workflow_id),
                 revision=revision,
                 name=text_of(name),
@@ -427,6 +430,7 @@ class SqliteStore(SqliteParked, SqliteTimers, SqliteHistory, SqliteSchedules, Sq
                 content=content,
                 inputs=inputs,
             )
+            return with_counters(whole, moved)
         except DAMAGE as error:
             raise damaged(str(self._path), "workflow", workflow_id, error) from error
 
