@@ -3,9 +3,11 @@
 #: Modules that other packages import; the others are private to this one.
 PUBLIC_MODULES = (
     "client",
-    "conversation",
+    "client_errors",
     "errors",
     "llm_handler",
+    "replies",
+    "request_failures",
     "runner",
     "tool_definitions",
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Final
 
-from afl.claude.errors import ClaudeKeyUnusable, ClaudeNotInstalled
+from afl.claude.client_errors import ClaudeKeyUnusable, ClaudeNotInstalled
 
 if TYPE_CHECKING:
     from anthropic import Anthropic, AsyncAnthropic
@@ -67,7 +67,7 @@ def async_claude_client(
     timeout_s: float = REQUEST_TIMEOUT_S,
     max_retries: int = REQUEST_RETRIES,
 ) -> AsyncAnthropic:
-    """Return an asynchronous client for `LLMHandler.handle_async`."""
+    """Return an asynchronous client, for `LLMHandler.handle_async` and the nodes of event-driven workflows."""
     try:
         from anthropic import AsyncAnthropic
     except ImportError as error:

@@ -4,19 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from afl.claude.answer_checks import answer_problem
 from afl.claude.errors import ClaudeCutOff, ClaudeGaveNoAnswer, ClaudeRefused
+from afl.claude.replies import CONTEXT_FULL, MAX_TOKENS_REACHED, PAUSE_TURN, REFUSAL, TOOL_USE, Reply, ToolUse
 from afl.claude.tool_definitions import ToolDefinition
-
-#: The reasons for the end of a reply, as the Messages API names them.
-_TOOL_USE: Final = "tool_use"
-_PAUSE_TURN: Final = "pause_turn"
-_MAX_TOKENS: Final = "max_tokens"
-_CONTEXT_FULL: Final = "model_context_window_exceeded"
-_REFUSAL: Final = "refusal"
 
 #: The system prompt when none is given.
 DEFAULT_SYSTEM_PROMPT: Final = (
@@ -86,15 +80,6 @@ class Brief:
 
 
 @dataclass(frozen=True, slots=True)
-class ToolUse:
-    """A use of a tool that Claude requests."""
-
-    id: str
-    name: str
-    input: Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
 class Ask:
     """A request to Claude; the reply goes back into the conversation."""
 
@@ -117,63 +102,7 @@ class ToolOutcome:
     is_error: bool = False
 
 
-@dataclass(slots=True)
-class ClaudeUsage:
-    """The number of requests and tokens."""
-
-    requests: int = 0
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cache_read_tokens: int = 0
-    cache_write_tokens: int = 0
-
-    def add(self, other: ClaudeUsage) -> None:
-        """Add another count."""
-        self.requests += other.requests
-        self.input_tokens += other.input_tokens
-        self.output_tokens += other.output_tokens
-        self.cache_read_tokens += other.cache_read_tokens
-        self.cache_write_tokens += other.cache_write_tokens
-
-
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """A reply of Claude, independent of the client's kind of object."""
-
-    content: Sequence[object]
-    stop_reason: str
-    uses: Sequence[ToolUse] = ()
-    refusal: str = ""
-    usage: ClaudeUsage = field(default_factory=ClaudeUsage)
-
-
 Conversation: TypeAlias = Generator[Ask | UseTool, Any, dict[str, Any]]
-
-
-def read_reply(response: object) -> Reply:
-    """Read a response of the Messages API: an object of the anthropic client, a dict, or a similar object."""
-    content = list(_part(response, "content") or ())
-    uses = [
-        ToolUse(str(_part(block, "id")), str(_part(block, "name")), dict(_part(block, "input") or {}))
-        for block in content
-        if _part(block, "type") == _TOOL_USE
-    ]
-    stop_reason = str(_part(response, "stop_reason") or "")
-    explanation = _part(_part(response, "stop_details"), "explanation") if stop_reason == _REFUSAL else None
-    usage = _part(response, "usage")
-    return Reply(
-        content,
-        stop_reason,
-        uses,
-        explanation if isinstance(explanation, str) else "",
-        ClaudeUsage(
-            1,
-            _count(usage, "input_tokens"),
-            _count(usage, "output_tokens"),
-            _count(usage, "cache_read_input_tokens"),
-            _count(usage, "cache_creation_input_tokens"),
-        ),
-    )
 
 
 def converse(brief: Brief) -> Conversation:
@@ -203,17 +132,17 @@ def converse(brief: Brief) -> Conversation:
                 for use in reply.uses:
                     results.append((yield from _tool_result(brief, use, problem)))
                 messages.append({"role": "user", "content": results})
-            if reply.stop_reason not in (_TOOL_USE, _PAUSE_TURN):
+            if reply.stop_reason not in (TOOL_USE, PAUSE_TURN):
                 break
     return _nothing(brief, problem)
 
 
 def _check_end(brief: Brief, reply: Reply) -> None:
-    if reply.stop_reason == _REFUSAL:
+    if reply.stop_reason == REFUSAL:
         raise ClaudeRefused(brief.facet, f"it refused{': ' if reply.refusal else ''}{reply.refusal}")
-    if reply.stop_reason == _MAX_TOKENS:
+    if reply.stop_reason == MAX_TOKENS_REACHED:
         raise ClaudeCutOff(brief.facet, f"the reply is longer than {brief.max_tokens} tokens; raise max_tokens")
-    if reply.stop_reason == _CONTEXT_FULL:
+    if reply.stop_reason == CONTEXT_FULL:
         raise ClaudeCutOff(brief.facet, f"the conversation is longer than {brief.model} can hold")
 
 
@@ -262,12 +191,3 @@ def _nothing(brief: Brief, problem: str | None) -> dict[str, Any]:
 def result_text(result: object) -> str:
     """Return a tool's result as text for Claude."""
     return result if isinstance(result, str) else json.dumps(result, ensure_ascii=False, default=str)
-
-
-def _part(thing: object, name: str) -> Any:
-    return thing.get(name) if isinstance(thing, Mapping) else getattr(thing, name, None)
-
-
-def _count(usage: object, name: str) -> int:
-    found = _part(usage, name)
-    return found if isinstance(found, int) else 0

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from afl.engine.errors import RuntimeError as EngineError
+from afl.claude.client_errors import ClaudeKeyUnusable as ClaudeKeyUnusable
+from afl.claude.client_errors import ClaudeNotInstalled as ClaudeNotInstalled
+from afl.core.errors import RuntimeError as EngineError
 
 
 class ClaudeFailed(EngineError):
@@ -28,22 +30,3 @@ class ClaudeCutOff(ClaudeFailed):
 
 class ClaudeGaveNoAnswer(ClaudeFailed):
     """The replies contain no answer with the facet's declared returns, after all turns and retries."""
-
-
-class ClaudeNotInstalled(EngineError):
-    """The client library is missing."""
-
-    def __init__(self) -> None:
-        super().__init__("the anthropic package is not installed; install afl-stream[claude], or pass another client")
-
-
-class ClaudeKeyUnusable(EngineError):
-    """The API key contains a character that no key has."""
-
-    def __init__(self, place: int, length: int) -> None:
-        super().__init__(
-            f"the API key (ANTHROPIC_API_KEY, or api_key) has a blank, a line break or another character that no key "
-            f"has, at place {place} of {length}"
-        )
-        self.place = place
-        self.length = length

@@ -13,9 +13,9 @@ from afl.claude.conversation import (
     MAX_TOKENS,
     MAX_TURNS,
     Brief,
-    ClaudeUsage,
 )
 from afl.claude.prompt_text import fill_prompt
+from afl.claude.replies import ClaudeUsage
 from afl.claude.tool_definitions import ToolDefinition
 from afl.claude.turns import ClaudeClient, ClaudeTurns, payload_text
 from afl.core.handlers.calling import FACET_NAME_KEY, METADATA_KEY

@@ -14,10 +14,10 @@ from afl.claude.conversation import (
     MAX_TOKENS,
     MAX_TURNS,
     Brief,
-    ClaudeUsage,
 )
 from afl.claude.errors import ClaudeFailed
 from afl.claude.prompt_text import fill_prompt
+from afl.claude.replies import ClaudeUsage
 from afl.claude.tool_definitions import ToolDefinition, tool_definitions
 from afl.claude.turns import ClaudeClient, ClaudeTurns, payload_text
 from afl.compiled.program import CompiledProgram, Node

@@ -6,28 +6,23 @@ import asyncio
 import inspect
 import json
 import logging
-import os
-import traceback
 from collections.abc import Awaitable, Mapping
 from threading import Lock
 from typing import Any, Protocol
 
-from afl.claude.client import KEY_VARIABLE
 from afl.claude.conversation import (
     Ask,
     Brief,
-    ClaudeUsage,
-    Reply,
     ToolOutcome,
     UseTool,
     converse,
-    read_reply,
     result_text,
 )
 from afl.claude.errors import ClaudeUnavailable
+from afl.claude.replies import ClaudeUsage, Reply, read_reply
+from afl.claude.request_failures import request_failure
 from afl.core.handlers.returned import awaitable_of
-from afl.core.text.exception_text import exception_line, exception_text
-from afl.core.text.masking import Secrets
+from afl.core.text.exception_text import exception_line
 from afl.workers.task_context import call_shape
 from afl.workers.tool_registry import ToolRegistry
 
@@ -109,20 +104,8 @@ class ClaudeTurns:
             raise self._unavailable(brief, error) from None
 
     def _unavailable(self, brief: Brief, error: Exception) -> ClaudeUnavailable:
-        """Return the error for a failed request.
-
-        It is raised without its cause: the library quotes a key that it cannot send, and a traceback shows what causes
-        say.
-        """
-        reason = exception_line(error)
-        if isinstance(error, TypeError) and "authentication" in reason:
-            # The library's own message names neither.
-            reason = "there is no API key: set ANTHROPIC_API_KEY, or give api_key to claude_client()"
-        elif isinstance(error.__cause__, Exception):
-            # The library only says that there was no connection; its cause says why.
-            reason += f" ({exception_text(error.__cause__)})"
-        _log.debug("the request for %s failed at %s", brief.facet, _raised_at(error))
-        return ClaudeUnavailable(brief.facet, _keys_of(self._client).masked(reason))
+        """Return the error for a failed request. It is raised without its cause: see `request_failure`."""
+        return ClaudeUnavailable(brief.facet, request_failure(self._client, brief.facet, error))
 
     def _record(self, brief: Brief, used: ClaudeUsage) -> None:
         with self._lock:
@@ -191,16 +174,3 @@ def _outcome(result: object) -> ToolOutcome:
 
 def _failed(error: BaseException) -> ToolOutcome:
     return ToolOutcome(exception_line(error), is_error=True)
-
-
-def _keys_of(client: object) -> Secrets:
-    """Return the keys that a client was made with, and those of the environment."""
-    given = [getattr(client, name, None) for name in ("api_key", "auth_token")]
-    given += [os.environ.get(name) for name in (KEY_VARIABLE, "ANTHROPIC_AUTH_TOKEN")]
-    return Secrets(key for key in given if isinstance(key, str))
-
-
-def _raised_at(error: BaseException) -> str:
-    """Return the innermost place of a traceback, without the text of the exception."""
-    places = traceback.extract_tb(error.__traceback__)
-    return f"{places[-1].filename}:{places[-1].lineno}" if places else "an unknown place"

@@ -2,18 +2,9 @@
 
 from __future__ import annotations
 
-import copyreg
 from typing import Final
 
-from afl.errors import AFLError
-
-
-class RuntimeError(AFLError):  # shadows the builtin inside this module only: the name is part of the public API
-    """The base of the engine's errors."""
-
-    def __reduce__(self) -> tuple[object, ...]:
-        # Exceptions copy and pickle by their positional arguments, which errors made by keyword need not have.
-        return copyreg.__newobj__, (type(self),), dict(self.__dict__)  # type: ignore[attr-defined]  # not in typeshed
+from afl.core.errors import RuntimeError as RuntimeError
 
 
 def shown_path(path: str) -> str:

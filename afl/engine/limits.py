@@ -22,6 +22,10 @@ from afl.core.limits import MAX_WORKFLOW_STEPS as MAX_WORKFLOW_STEPS
 #: stops runaway programs; it is far above the need of any finite workflow of a few 100,000 steps.
 MAX_ITERATIONS: Final = 1_000_000
 
+#: Iterations without an effect outside that share a commit of `execute` and `resume`. The commit is then a thirtieth of
+#: their cost; a crash repeats microseconds of work.
+ITERATIONS_PER_COMMIT: Final = 32
+
 #: Nested steps, blocks included. It ends unconditional recursion within milliseconds; hand-written programs stay far
 #: below it.
 MAX_NESTING_DEPTH: Final = 250

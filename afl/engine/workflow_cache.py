@@ -10,7 +10,8 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeVar
 
 from afl.compiled.program import CompiledProgram, ProgramError, ProgramVersionError
 from afl.core.process.stopping import PROCESS_STOP, Stop
@@ -24,7 +25,7 @@ from afl.engine.execution.ports import Dispatch, RunEnvironment, Trace
 from afl.engine.execution.restore import restore
 from afl.engine.execution.run_bounds import RunBounds, RunLimits
 from afl.engine.model.plan import WorkflowPlan
-from afl.engine.model.store import RUNNING, StepDocument, Store, WorkflowRow
+from afl.engine.model.store import RUNNING, StepDocument, Store, StoredStep, WorkflowRow
 from afl.engine.operations.cancel_only import restore_cancel_only
 from afl.engine.operations.operations import Action, Opened, open_again
 from afl.engine.planning.planner import plan_workflow
@@ -43,6 +44,9 @@ _LAST_WAIT_S = 1.0
 _PLANS_KEPT = 256
 #: The most programs kept in memory for readers.
 _SHOWN_KEPT = 16
+
+
+S = TypeVar("S", StepDocument, StepDocument | StoredStep)
 
 
 class WorkflowCache:
@@ -74,9 +78,13 @@ class WorkflowCache:
         self.runs_scripts = runs_scripts
         self._lock = threading.Lock()
         self._hot: OrderedDict[str, Execution] = OrderedDict()
+        #: How many steps each of them counts as, and all together.
+        self._weights: dict[str, int] = {}
         self._steps = 0
         self._plans: OrderedDict[tuple[str, str], WorkflowPlan] = OrderedDict()
         self._shown: OrderedDict[str, CompiledProgram] = OrderedDict()
+        #: Workflows that were read from the store.
+        self.restored = 0
 
     def plan(self, program: CompiledProgram, name: str) -> WorkflowPlan:
         """Return the plan of a workflow, made once for each program. Raises the errors of plan_workflow."""
@@ -107,6 +115,7 @@ class WorkflowCache:
         runner_id: str = "",
         lane: str = "",
         traceparent: str | None = None,
+        trace_context: str = "",
     ) -> Execution:
         """Return a new execution, not in the store yet, with a copy of the inputs.
 
@@ -130,6 +139,7 @@ class WorkflowCache:
             lane=lane,
             created_at_ms=now_ms,
             updated_at_ms=now_ms,
+            trace_context=trace_context,
         )
         execution = Execution.started(plan, row, environment, given.params)
         if execution.trace is not None:
@@ -142,7 +152,7 @@ class WorkflowCache:
         with self._lock:
             execution = self._hot.pop(workflow_id, None)
             if execution is not None:
-                self._steps -= self._weight(execution)
+                self._steps -= self._weights.pop(workflow_id)
             return execution
 
     def hot_revision(self, workflow_id: str) -> int | None:
@@ -150,6 +160,11 @@ class WorkflowCache:
         with self._lock:
             execution = self._hot.get(workflow_id)
             return None if execution is None else execution.revision
+
+    @property
+    def hot_count(self) -> int:
+        """The number of workflows in memory."""
+        return len(self._hot)
 
     def load(self, workflow_id: str, *, cancel_only: bool = False) -> Execution | None:
         """Return the workflow in its stored state, from memory if that is the same; None for an unknown one.
@@ -170,7 +185,7 @@ class WorkflowCache:
 
     def read(self, workflow_id: str) -> Execution | None:
         """Return the workflow from the store. Raises StoreCorrupt when its program is missing or does not fit."""
-        stored = self._stored(workflow_id)
+        stored = read_whole(self._store, workflow_id, self._store.load_run)
         return None if stored is None else self._restore(*stored)
 
     def open_again(self, workflow_id: str, action: Action) -> Opened | None:
@@ -183,10 +198,11 @@ class WorkflowCache:
         return None if stored is None else open_again(*stored, action, self._restore)
 
     def _stored(self, workflow_id: str) -> tuple[WorkflowRow, Sequence[StepDocument]] | None:
-        return read_whole(self._store, workflow_id)
+        return read_whole(self._store, workflow_id, self._store.load_steps)
 
-    def _restore(self, row: WorkflowRow, documents: Sequence[StepDocument]) -> Execution:
+    def _restore(self, row: WorkflowRow, documents: Sequence[StepDocument | StoredStep]) -> Execution:
         plan = self._stored_plan(row.program, row.name)
+        self.restored += 1
         return restore(plan, row, documents, self._environment(), self._inbox(plan, row))
 
     def _inbox(self, plan: WorkflowPlan, row: WorkflowRow) -> Inbox | None:
@@ -231,31 +247,35 @@ class WorkflowCache:
 
     def keep(self, execution: Execution) -> None:
         """Keep a committed workflow hot, unless it has ended."""
-        if execution.is_ended or not self._hot_steps:
-            return
-        with self._lock:
-            other = self._hot.get(execution.id)
-            if other is not None:
-                # Another thread loaded it from the store meanwhile; the newer one is kept.
-                if other.revision >= execution.revision:
-                    return
-                self._steps -= self._weight(other)
-            self._hot[execution.id] = execution
-            self._hot.move_to_end(execution.id)
-            self._steps += self._weight(execution)
-            while self._steps > self._hot_steps:
-                _, oldest = self._hot.popitem(last=False)
-                self._steps -= self._weight(oldest)
+        self.keep_all((execution,))
 
-    def _weight(self, execution: Execution) -> int:
-        """Return the number of steps that a workflow counts as, with large values included.
+    def keep_all(self, executions: Iterable[Execution]) -> None:
+        """Keep the workflows of a commit hot that have not ended.
 
-        The result is at most half of the bound. Otherwise a large workflow would be loaded for each batch of its
-        answers, and displaced by the first small one. Working on it takes its memory anyway.
+        Each counts as many steps as it has, with large values included, but at most half of the bound. Otherwise a
+        large workflow would be loaded for each batch of its answers, and displaced by the first small one. Working on
+        it takes its memory anyway.
         """
-        size_bytes = execution.bounds.state_bytes + execution.inbox.size_bytes
-        weight = max(execution.count + execution.inbox.count, size_bytes // _BYTES_A_STEP)
-        return min(weight, self._most_weight)
+        if not self._hot_steps:
+            return
+        hot, weights, most = self._hot, self._weights, self._most_weight
+        with self._lock:
+            for execution in executions:
+                workflow_id = execution.id
+                other = hot.get(workflow_id)
+                if execution.is_ended or (other is not None and other.revision >= execution.revision):
+                    # Another thread loaded it from the store meanwhile; the newer one is kept.
+                    continue
+                inbox = execution.inbox
+                size_bytes = execution.bounds.state_bytes + inbox.size_bytes
+                weight = min(max(execution.count + inbox.count, size_bytes // _BYTES_A_STEP), most)
+                hot[workflow_id] = execution
+                hot.move_to_end(workflow_id)
+                self._steps += weight - weights.get(workflow_id, 0)
+                weights[workflow_id] = weight
+            while self._steps > self._hot_steps:
+                oldest, _ = hot.popitem(last=False)
+                self._steps -= weights.pop(oldest)
 
     def evict(self, workflow_id: str) -> None:
         """Remove a workflow from memory: its commit failed, or another writer was first."""
@@ -265,6 +285,7 @@ class WorkflowCache:
         """Remove all workflows from memory."""
         with self._lock:
             self._hot.clear()
+            self._weights.clear()
             self._steps = 0
 
     def shown_program(self, fingerprint: str, name: str) -> CompiledProgram:
@@ -304,9 +325,14 @@ class WorkflowCache:
 
 
 def read_whole(
-    store: Store, workflow_id: str, *, timeout_s: float = _WHOLE_WITHIN_S, stop: Stop = PROCESS_STOP
-) -> tuple[WorkflowRow, Sequence[StepDocument]] | None:
-    """Read a workflow and its steps, as one commit has left them; None when there is none.
+    store: Store,
+    workflow_id: str,
+    load: Callable[[str], Sequence[S]],
+    *,
+    timeout_s: float = _WHOLE_WITHIN_S,
+    stop: Stop = PROCESS_STOP,
+) -> tuple[WorkflowRow, Sequence[S]] | None:
+    """Read a workflow and, by `load`, its steps, as one commit has left them; None when there is none.
 
     Raises StoreUnavailable when there is no such moment in time, or soon once the process is to end.
     """
@@ -315,7 +341,7 @@ def read_whole(
         row = store.load_workflow(workflow_id)
         if row is None:
             return None
-        documents = store.load_steps(workflow_id)
+        documents = load(workflow_id)
         if all(document.revision <= row.revision for document in documents):
             return row, documents
         # Another writer committed between the two reads, or is at it, where a commit becomes visible in parts.

@@ -16,6 +16,7 @@ from afl.engine.execution.answer_acceptance import is_superseded, late_answer, t
 from afl.engine.execution.events import fail_with
 from afl.engine.execution.execution import Execution
 from afl.engine.execution.results import take_result
+from afl.engine.execution.stored_steps import find_step
 from afl.engine.model.records import StepRecord
 from afl.engine.model.store import ErrorRecord
 from afl.engine.states import StepState
@@ -97,7 +98,7 @@ def answer_step(
     Raises ValueError for an unknown step and for one that has not reached its event, and WorkflowConflict for one that
     is being created at this moment.
     """
-    step = execution.steps.get(step_id)
+    step = find_step(execution, step_id)
     if step is None:
         if store.get_step(step_id) is None:
             if execution.is_superseded(step_id):

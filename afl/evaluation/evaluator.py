@@ -1,7 +1,8 @@
 """Run workflows against a store: execute, resume, and the answers of agents in between.
 
-Each iteration is one atomic commit. The evaluator has no state but caches: threads can share it, and several evaluators
-can work on one store, because a commit that conflicts with another writer is computed again from the store.
+A commit is atomic: of one iteration, or of several of which only the last has an effect outside. The evaluator has no
+state but caches: threads can share it, and several evaluators can work on one store, because a commit that conflicts
+with another writer is computed again from the store.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any, TypeVar
 from afl.compiled.program import CompiledProgram, Node
 from afl.core.clock import Clock, SystemClock
 from afl.core.ids import workflow_of
+from afl.core.probes import Probe, no_probe
 from afl.engine import limits
 from afl.engine.errors import (
     ProgramMismatch,
@@ -68,8 +70,13 @@ class Evaluator:
         max_state_bytes: int = limits.MAX_STATE_BYTES,
         scripts: ScriptRunner | None = None,
         event_limits: EventLimits | None = None,
+        iterations_per_commit: int = limits.ITERATIONS_PER_COMMIT,
+        probe: Probe = no_probe,
     ) -> None:
         """Take the store and the services of this evaluator.
+
+        `iterations_per_commit`: how many iterations may share a commit while they have no effect outside; with 1 each
+        has its own.
 
         `event_limits` bound the external events and the history of each workflow.
 
@@ -101,8 +108,10 @@ class Evaluator:
             self._workflows,
             self._clock,
             max_iterations=max_iterations,
+            iterations_per_commit=iterations_per_commit,
             event_limits=event_limits or EventLimits(),
             new_trace=new_trace,
+            probe=probe,
         )
         self._events = RaisedEvents(self._driver, max_value_bytes)
         self._timers = DueTimers(self._driver)

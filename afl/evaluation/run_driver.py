@@ -1,4 +1,4 @@
-"""The driver of runs: iterations to a fixed point, each in a commit of its own, and the results of calls."""
+"""The driver of runs: iterations to a fixed point, committed as they go, and the results of calls."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Final
 
 from afl.compiled.program import ProgramError
 from afl.core.clock import Clock
+from afl.core.probes import Probe, no_probe
 from afl.core.text.exception_text import exception_class, exception_text
 from afl.core.text.printable import printable
 from afl.engine import limits
@@ -22,7 +23,7 @@ from afl.engine.errors import (
 from afl.engine.execution.commit_rows import Commits
 from afl.engine.execution.execution import Execution
 from afl.engine.execution.external_events import EventLimits
-from afl.engine.execution.iteration import run_iteration
+from afl.engine.execution.iteration import run_iterations
 from afl.engine.execution.scripts import ScriptRuns
 from afl.engine.types import Value, copy_values
 from afl.engine.values import sizes as value_sizes
@@ -51,57 +52,66 @@ class RunDriver:
         clock: Clock,
         *,
         max_iterations: int,
+        iterations_per_commit: int,
         event_limits: EventLimits,
         new_trace: Callable[[], TelemetryTrace] | None,
+        probe: Probe = no_probe,
     ) -> None:
+        if iterations_per_commit < 1:
+            raise ValueError(f"iterations_per_commit must be 1 or more, not {iterations_per_commit}")
         self.store = store
         self.workflows = workflows
         self.clock = clock
         self.event_limits = event_limits
         #: May be changed between calls.
         self.max_iterations = max_iterations
+        self._iterations_per_commit = iterations_per_commit
         self._new_trace = new_trace
+        self._probe = probe
 
     def run(self, execution: Execution, runs: ScriptRuns) -> ExecutionResult:
         """Iterate to the fixed point, scripts included.
 
-        For each iteration:
-          1. run it in memory,
-          2. commit its steps, tasks and records in one transaction,
+        Again and again:
+          1. run iterations in memory: one, or as many as share a commit (`run_iterations`), because only the last of
+             them has an effect outside,
+          2. commit their steps, tasks and records in one transaction,
           3. when no other work is left, run the scripts that steps wait for, and continue those steps as scripts end.
 
         An execution that continues as new is followed by the next one at once: the commit of its first iteration
         replaces the rows of the one before.
 
-        A crash before 2 leaves the store as the previous iteration left it, and `resume` runs the same iteration again,
-        with the same ids. After 2 the iteration is done. Results of scripts are stored with the next iteration: after a
-        crash in between, the scripts run again. A run that cannot be evaluated or stored is given up, and stays as its
-        last commit left it.
+        A crash before 2 leaves the store as the previous commit left it, and `resume` runs the same iterations again,
+        with the same ids and numbers. After 2 they are done. Results of scripts are stored with the next commit: after
+        a crash in between, the scripts run again. A run that cannot be evaluated or stored is given up, and stays as
+        its last commit left it.
 
         Raises WorkflowConflict when another writer was faster; StartConflict, and nothing is stored, where that is the
         first commit of the workflow.
         """
-        iterations, commit, now_ms = 0, self.store.commit_batch, self.clock.now_ms
+        iterations, commit, now_ms, probe = 0, self.store.commit_batch, self.clock.now_ms, self._probe
         trace, changes = execution.trace, Commits(execution)
         execution.bounds.begin()
         warn_at = limits.near(self.max_iterations) or None
         while execution.queue or (execution.scripts and self._await_scripts(execution, runs)):
             if iterations == warn_at:
                 execution.bounds.warn_of_iterations(execution, iterations, self.max_iterations)
+                warn_at = None
             if iterations == self.max_iterations:
                 self.workflows.keep(execution)
                 error = IterationLimitReached(self.max_iterations)
                 self._report_failed_call(execution.id, error)
                 return ExecutionResult(False, execution.id, {}, error, iterations, ExecutionStatus.TIMEOUT)
-            execution.now_ms = now_ms()
+            most = min(self._iterations_per_commit, (warn_at or self.max_iterations) - iterations)
             try:
-                run_iteration(execution)
+                ran = run_iterations(execution, most, now_ms)
                 if execution.next_inputs is not None and not execution.is_ended:
                     execution = self.continued(execution, execution.next_inputs, execution.now_ms)
                     trace, changes = execution.trace, Commits(execution)
                     execution.bounds.begin()
-                    iterations += 1
+                    iterations += ran
                     continue
+                probe("driver.iterated")
                 batch = changes.next()
             except Exception as error:  # noqa: BLE001 - whatever it is, this run would meet it again
                 return self._give_up(execution, error, iterations)
@@ -113,9 +123,10 @@ class RunDriver:
                 if execution.revision == 1:
                     raise StartConflict(workflow_ids=conflict.workflow_ids) from conflict
                 raise
+            probe("driver.stored")
             if trace is not None:
                 trace.committed()
-            iterations += 1
+            iterations += ran
         # Done before it is cached: from then on another thread may take it.
         result = self.result(execution, iterations + 1)
         self.workflows.keep(execution)

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from afl.claude.client import DEFAULT_MODEL, async_claude_client, claude_client, default_model
-from afl.claude.conversation import ClaudeUsage
+from afl.claude.client_errors import ClaudeKeyUnusable, ClaudeNotInstalled
 from afl.claude.errors import (
     ClaudeCutOff,
     ClaudeFailed,
     ClaudeGaveNoAnswer,
-    ClaudeKeyUnusable,
-    ClaudeNotInstalled,
     ClaudeRefused,
     ClaudeUnavailable,
 )
 from afl.claude.llm_handler import LLMHandler, LLMHandlerConfig
+from afl.claude.replies import ClaudeUsage
 from afl.claude.runner import ClaudeAgentRunner
 from afl.claude.tool_definitions import ToolDefinition, tool_definitions
 from afl.workers.tool_registry import ToolRegistry

@@ -13,7 +13,7 @@ from afl.core.clock import Clock
 from afl.core.handlers.allowed_modules import HERE, AllowedHandlers
 from afl.core.handlers.modules import DEFAULT_ENTRYPOINT, ModuleLoader, full_uri, register_module
 from afl.core.handlers.registration import DEFAULT_TIMEOUT_MS, allowed_route
-from afl.core.handlers.retry import RetryRule
+from afl.core.handlers.retry import RetryPolicy, RetryRule
 from afl.core.handlers.routes import Route
 from afl.core.probes import Probe, no_probe
 from afl.core.text.exception_text import exception_text
@@ -107,7 +107,7 @@ class RegistryRunner(PollingServer):
         """Save the registration of a facet, for this runner and all others. The module is loaded when a task needs it.
 
         A path is saved in full, because another process has another working folder. `timeout_ms` 0: no time limit.
-        `retry` is code, so it holds in this process only.
+        A RetryPolicy is saved too; a rule of another class is code, and holds in this process only.
         """
         self._retries[facet_name] = retry
         self._allowed.vouch(full_uri(module_uri))
@@ -125,6 +125,7 @@ class RegistryRunner(PollingServer):
                 metadata=dict(metadata or {}),
                 created=known.created if known is not None else now_ms,
                 updated=now_ms,
+                retry=str(retry) if isinstance(retry, RetryPolicy) else "",
             )
         )
         self._refresh_registry()

@@ -193,6 +193,7 @@ class TaskWork:
                 is_over.is_set,
                 lambda: self._is_cancelled(job),
             )
+            context.tries = tries + 1
             try:
                 payload = route.payload(job.task.name, job.task.data or {})
                 return calls.call(function, payload, context, route.timeout_s)

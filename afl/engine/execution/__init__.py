@@ -20,6 +20,7 @@ PUBLIC_MODULES = (
     "scripts",
     "step_log",
     "step_paths",
+    "stored_steps",
     "task_dispatch",
     "timers",
 )

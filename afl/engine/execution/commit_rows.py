@@ -10,7 +10,7 @@ from afl.engine.execution.execution import Execution
 from afl.engine.execution.runtime_waits import settle
 from afl.engine.model.plan import PinnedProgram
 from afl.engine.model.records import StepRecord
-from afl.engine.model.step_rows import BoundStep
+from afl.engine.model.step_rows import LiveStep, StepRow
 from afl.engine.model.store import RUNNING, Batch, ChangesOnly, RunningChange, StepDocument, WorkflowChange, WorkflowRow
 
 
@@ -28,9 +28,7 @@ def add_rows(execution: Execution, batch: Batch) -> None:
             execution.trace.ended(execution)
         execution.dispatch.ended(execution, execution.effects)
     execution.revision = expected + 1
-    change = WorkflowChange(_row(execution, expected + 1), expected, _changed_rows(execution))
-    change.replaces, execution.replaces = execution.replaces, False
-    batch.changes.append(change)
+    batch.changes.append(_change(execution, expected))
     effects = execution.take_effects()
     if effects is None:
         return
@@ -52,6 +50,52 @@ def add_rows(execution: Execution, batch: Batch) -> None:
             batch.annotations.update(effects.annotations)
 
 
+def _change(execution: Execution, expected: int) -> WorkflowChange:
+    """Return the change of the workflow: what it counts, where all else of its row is as this process has written it,
+    else the whole row.
+    """
+    before = execution.stored_row
+    if before is not None and not execution.is_ended and _only_counts(execution, before):
+        return _running_change(execution, before, expected, True)
+    row = _row(execution, expected + 1)
+    change = WorkflowChange(row, expected, _changed_rows(execution))
+    change.replaces, execution.replaces = execution.replaces, False
+    execution.stored_row, execution.stored_runnable = row, row.runnable
+    return change
+
+
+def _only_counts(execution: Execution, before: WorkflowRow) -> bool:
+    """Say whether a running workflow's row would differ from an earlier one in its counters and its status only."""
+    return (
+        before.lane == execution.lane
+        and before.error is execution.root.error
+        and before.pending_events == execution.inbox.count
+        and before.execution == execution.execution
+        and before.executions_before == execution.executions_before
+        and before.inputs is execution.inputs
+        and before.runner_id == execution.runner_id
+        and not execution.replaces
+    )
+
+
+def _running_change(execution: Execution, before: WorkflowRow, expected: int, is_written: bool) -> RunningChange:
+    # A running script is lost with its process: the next owner of the workflow then runs it again.
+    is_runnable = bool(execution.queue or execution.scripts)
+    change = RunningChange(
+        before,
+        expected,
+        is_runnable,
+        _changed_rows(execution),
+        execution.count,
+        execution.iterations,
+        execution.now_ms,
+        is_written,
+    )
+    change.keeps_status = is_written and is_runnable == execution.stored_runnable
+    execution.stored_runnable = is_runnable
+    return change
+
+
 def keep_program(program: PinnedProgram, batch: Batch) -> None:
     """Add a program to the batch: its text, and beside it its annotations."""
     batch.programs[program.fingerprint] = program.text
@@ -64,7 +108,6 @@ class Commits:
 
     def __init__(self, execution: Execution) -> None:
         self._execution = execution
-        self._row: WorkflowRow | None = None
         self._plain = ChangesOnly(values_checked=True)
 
     def next(self) -> Batch:
@@ -78,30 +121,68 @@ class Commits:
             return batch
         # Most iterations produce only steps.
         execution.revision = expected + 1
-        if self._row is None:
-            self._row = _row(execution, expected)
-        change = RunningChange(
-            self._row,
-            expected,
-            # A running script is lost with its process: the next owner of the workflow then runs it again.
-            bool(execution.queue or execution.scripts),
-            _changed_rows(execution),
-            execution.count,
-            execution.iterations,
-            execution.now_ms,
-        )
+        before = execution.stored_row
+        is_written = before is not None and _only_counts(execution, before)
+        if before is None or not is_written:
+            before = execution.stored_row = _row(execution, expected)
+        change = _running_change(execution, before, expected, is_written)
         batch = self._plain
         batch.changes = [change]
         batch.now_ms = execution.now_ms
         return batch
 
 
-def _changed_rows(execution: Execution) -> list[StepDocument | BoundStep]:
+def _changed_rows(execution: Execution) -> list[StepRow]:
     rows, execution.documents = execution.documents, []
     if execution.dirty:
-        rows[:0] = [_document(execution, step) for step in execution.dirty]
+        rows[:0] = [_live(execution, step) or _document(execution, step) for step in execution.dirty]
         execution.dirty.clear()
     return rows
+
+
+#: The values in the order in which `_live` gives them.
+_live_step: Final = row_maker(
+    LiveStep,
+    "id", "number", "revision", "state", "attempt", "event_state", "params", "returns", "created_at_ms", "statement",
+    "block_ids", "is_written",
+)  # fmt: skip
+
+
+def _live(execution: Execution, step: StepRecord) -> LiveStep | None:
+    """Return a changed step as a snapshot; None for one that has more than a plain one."""
+    statement, block, params = step.statement, step.block, step.params
+    if (
+        statement is None
+        or block is None
+        or block.frame is None
+        or step.deadline_ms is not None
+        or step.retry is not None
+        or step.error is not None
+        or step.caught is not None
+        or step.failed is not None
+        or step.foreach_index is not None
+        or block.frame.owner is not step.container
+    ):
+        return None
+    step.dirty = False
+    step.revision = execution.revision
+    is_written, step.written_params = step.written_params is params, params
+    return _live_step(
+        (
+            step.id,
+            step.number,
+            step.revision,
+            step.state,
+            step.attempt,
+            step.event_state,
+            params,
+            step.returns,
+            step.created_at_ms,
+            statement,
+            block.frame.block_ids,
+            is_written,
+        ),
+    )
 
 
 #: The values in the order in which `_row` gives them.
@@ -109,7 +190,7 @@ _workflow_row: Final = row_maker(
     WorkflowRow,
     "id", "revision", "program", "name", "status", "runnable", "inputs", "outputs", "error", "execution",
     "runner_id", "lane", "steps", "iterations", "created_at_ms", "updated_at_ms", "ended_at_ms", "workflow_version",
-    "step_schema_version", "runtime_version", "executions_before", "pending_events",
+    "step_schema_version", "runtime_version", "executions_before", "pending_events", "trace_context",
 )  # fmt: skip
 
 
@@ -142,6 +223,7 @@ def _row(execution: Execution, revision: int) -> WorkflowRow:
             RUNTIME_VERSION,
             before,
             pending,
+            execution.trace_context,
         ),
     )
 
@@ -158,6 +240,7 @@ _step_document: Final = row_maker(
 def _document(execution: Execution, step: StepRecord) -> StepDocument:
     step.dirty = False
     step.revision = revision = execution.revision
+    step.written_params = None
     statement, container, block, plan = step.statement, step.container, step.block, step.plan
     if statement is not None:
         statement_id: str | None = statement.id

@@ -86,6 +86,7 @@ def next_execution(
         created_at_ms=execution.created_at_ms,
         updated_at_ms=max(execution.now_ms, now_ms),
         executions_before=execution.number,
+        trace_context=execution.trace_context,
     )
     following = Execution.started(plan, row, environment, given.params)
     following.root.created_at_ms = following.now_ms

@@ -17,7 +17,7 @@ from afl.core.ids import derived_id
 from afl.core.limits import MAX_CLASS_CHARS
 from afl.core.text.exception_text import exception_class, exception_text
 from afl.core.text.printable import bounded
-from afl.engine.errors import NoProgress, RunLimitReached, StepFailure
+from afl.engine.errors import NoProgress, RunLimitReached, StepFailure, StoreCorrupt
 from afl.engine.execution.generations import LaterGeneration
 from afl.engine.execution.inbox import Inbox
 from afl.engine.execution.iteration_room import IterationRoom
@@ -38,7 +38,7 @@ from afl.engine.model.store import (
     RUNNING,
     Batch,
     ErrorRecord,
-    StepDocument,
+    StepRow,
     WorkflowRow,
 )
 from afl.engine.states import StepState
@@ -98,7 +98,10 @@ class Execution:
         "runs_scripts",
         "scripts",
         "steps",
+        "stored_row",
+        "stored_runnable",
         "trace",
+        "trace_context",
         "waiting",
         "waiting_foreachs",
     )
@@ -122,8 +125,7 @@ class Execution:
         self.plan = plan
         self.id = row.id
         self.dispatch, self.trace = environment.dispatch, environment.trace
-        #: The time for a facet's event where the program gives none.
-        self.deadlines = environment.deadlines
+        self.deadlines = environment.deadlines  #: The time for a facet's event where the program gives none.
         #: What the run may take, and what one iteration of it has left: the rest runs in the next.
         self.bounds = environment.bounds
         self.room = IterationRoom(environment.bounds)
@@ -135,22 +137,18 @@ class Execution:
         self.replaces = False
         self.execution, self.later = row.execution, later
         self.executions_before = row.executions_before
-        self.runner_id, self.lane = row.runner_id, row.lane
-        self.inputs = row.inputs
-        self.iterations = row.iterations
+        self.runner_id, self.lane, self.trace_context = row.runner_id, row.lane, row.trace_context
+        self.inputs, self.iterations = row.inputs, row.iterations
         self.created_at_ms, self.ended_at_ms = row.created_at_ms, row.ended_at_ms
-        self.cancelled = row.status == CANCELLED
-        #: The root has completed or failed, or the run was cancelled.
+        self.cancelled = row.status == CANCELLED  #: Its status; `is_ended`: it has completed or failed, too.
         self.is_ended = row.status in ENDED_STATUSES
-        #: The end of the workflow was reported to its subscribers.
-        self.end_was_reported = self.is_ended
+        self.end_was_reported = self.is_ended  #: The end of the workflow was reported to its subscribers.
         self.root = root
         root.facet = plan.facet
         #: Steps by id, but for those that bound their attributes and were complete: nothing will ever happen to them,
         #: so the rows that the store keeps of them are all that is left (their block's frame has them).
         self.steps: dict[str, StepRecord] = {root.id: root}
-        #: How many steps were made, those included.
-        self.count = count
+        self.count = count  #: How many steps were made, those included.
         #: Steps that something happened to, for the next iteration.
         self.queue: list[StepRecord] = []
         #: Steps made in this iteration, still to run in it or, where its room is used up, in the next.
@@ -160,7 +158,11 @@ class Execution:
         self.bound_steps: list[tuple[StepRecord, Frame, list[BoundStep]]] = []
         #: What the next commit writes: steps changed since the last one, and bound ones.
         self.dirty: list[StepRecord] = []
-        self.documents: list[StepDocument | BoundStep] = []
+        self.documents: list[StepRow] = []
+        #: The row as this process last wrote the whole of it, None where it has not, and whether the store now has the
+        #: workflow as runnable.
+        self.stored_row: WorkflowRow | None = None
+        self.stored_runnable = False
         #: Unanswered events, and steps that wait for one of them to be answered before theirs is sent.
         self.max_open_events, self.open_events = environment.max_open_events, 0
         self.held_events: deque[StepRecord] = deque()
@@ -175,8 +177,7 @@ class Execution:
         #: A step has failed and was caught: what failed blocks have yielded is left out from here on.
         self.has_caught = False
         self._effects: Batch | None = None
-        #: Whether there are effects, which a commit has to write besides rows.
-        self.has_effects = False
+        self.has_effects = False  #: Whether a commit has effects to write besides rows.
 
     def _begin_waits(self, inbox: Inbox | None) -> None:
         #: Pending external events, and steps that wait for one: by name, in order of creation.
@@ -304,11 +305,11 @@ class Execution:
         """Fail a step: its catch runs, once; without a catch the step ends.
 
         The first cause is kept unchanged, whatever else it makes fail on its way out. Raises what is not a failure of
-        one step: a limit of the run as a whole, and MemoryError.
+        one step: a limit of the run as a whole, MemoryError, and StoreCorrupt of a step that was read late.
         """
         if isinstance(error, InnerFailure):
             record = error.record
-        elif isinstance(error, RunLimitReached | MemoryError):
+        elif isinstance(error, RunLimitReached | MemoryError | StoreCorrupt):
             raise error
         else:
             record = self.first_cause(step, exception_class(error), exception_text(error))

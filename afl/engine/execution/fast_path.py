@@ -74,39 +74,50 @@ def _that_fit(execution: Execution, frame: Frame, ready: list[int]) -> list[int]
 _LOOK_EVERY: Final = 32
 
 
-def bind_link(execution: Execution, block: StepRecord) -> bool:
-    """Run a whole iteration of a chain: the queue holds one block, which has one ready statement that only binds.
+def bind_links(execution: Execution, block: StepRecord, most: int, bytes_until: int | None = None) -> int:
+    """Run up to `most` iterations of a chain, each as a whole; return how many ran.
 
-    Most workflows consist of chains, and then this is the whole iteration: without other steps to run, a complete step
-    can take effect at once. Returns False, with nothing done, in every other case.
+    The queue holds one block, which has one ready statement that only binds. Most workflows consist of chains, and then
+    this is the whole iteration: without other steps to run, a complete step can take effect at once. Returns 0, with
+    nothing done, in every other case. Stops early where the run has more than `bytes_until` bytes of values.
     """
     frame, plan = block.frame, block.plan
     if frame is None or plan is None or len(frame.ready) != 1 or frame.waiters is not None:
-        return False
+        return 0
     if block.state != StepState.BLOCK_EXECUTION_CONTINUE or block.failed is not None:
-        return False
-    statement = plan.statements[frame.ready[0]]
-    bind, number = statement.bind, execution.count
-    if bind is None or number >= execution.bounds.notice_at:
-        # It is not a single link, or the limits of the run need a warning.
-        return False
-    try:
-        params, returns = bind(frame)
-    except Exception:  # noqa: BLE001 - it is tried again where every step fails
-        return False
-    execution.count = number + 1
-    step = BoundStep(frame.block_ids, statement, number, execution.revision + 1, params, returns, execution.now_ms)
-    execution.documents.append(step)
-    frame.env[statement.index] = step
-    frame.missing -= 1
-    # `can_continue` of a block (waits.py), inlined: what has more to do stays in the queue.
-    waiting = frame.waiting
-    ready = frame.ready = []
-    for waiter in statement.wakes:
-        left = waiting[waiter] = waiting[waiter] - 1
-        if not left:
-            ready.append(waiter)
-    if not ready and (frame.missing or frame.live or block.blocks_open):
-        block.queued = False
-        execution.queue = []
-    return True
+        return 0
+    statements, bounds, first = plan.statements, execution.bounds, execution.count
+    block_ids, revision, now_ms = frame.block_ids, execution.revision + 1, execution.now_ms
+    env, waiting, ready, bind_next = frame.env, frame.waiting, frame.ready, execution.documents.append
+    number = first
+    while len(ready) == 1 and number - first < most:
+        statement = statements[ready[0]]
+        bind = statement.bind
+        if bind is None or number >= bounds.notice_at:
+            # It is not a single link, or the limits of the run need a warning.
+            break
+        try:
+            params, returns = bind(frame)
+        except Exception:  # noqa: BLE001 - it is tried again where every step fails
+            break
+        step = BoundStep(block_ids, statement, number, revision, params, returns, now_ms)
+        number += 1
+        bind_next(step)
+        env[statement.index] = step
+        # `can_continue` of a block (waits.py), inlined: what has more to do stays in the queue.
+        ready = []
+        for waiter in statement.wakes:
+            left = waiting[waiter] = waiting[waiter] - 1
+            if not left:
+                ready.append(waiter)
+        if bytes_until is not None and bounds.state_bytes > bytes_until:
+            break
+    links = number - first
+    if links:
+        execution.count = number
+        frame.ready = ready
+        frame.missing -= links
+        if not ready and (frame.missing or frame.live or block.blocks_open):
+            block.queued = False
+            execution.queue = []
+    return links

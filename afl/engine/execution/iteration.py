@@ -1,16 +1,18 @@
-"""One iteration of a workflow: every step that can move, then every step made meanwhile."""
+"""One iteration of a workflow: every step that can move, then every step made meanwhile; and several in a row."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from operator import attrgetter
 
 from afl.engine.errors import RunLimitReached
 from afl.engine.execution.execution import Execution
-from afl.engine.execution.fast_path import bind_link
+from afl.engine.execution.fast_path import bind_links
 from afl.engine.execution.machine import STATE_MACHINES, complete_at_once
 from afl.engine.execution.run_bounds import UNITS_A_STEP
 from afl.engine.execution.states.initialization import bind_attributes
 from afl.engine.execution.waits import notify_waiters
+from afl.engine.limits import ITERATION_STEPS
 from afl.engine.states import StepState
 
 
@@ -24,12 +26,55 @@ def run_iteration(execution: Execution) -> int:
     nothing can move after that has failed; a run that exceeds a limit ends within the iteration. Raises MemoryError,
     and unexpected errors of the engine: the execution cannot be used after them.
     """
-    trace, queue = execution.trace, execution.queue
-    if trace is None and len(queue) == 1 and bind_link(execution, queue[0]):
-        execution.iterations += 1
+    return 1 if _run_links(execution, 1, None) else _run_whole(execution)
+
+
+def run_iterations(execution: Execution, most: int, now_ms: Callable[[], int]) -> int:
+    """Run up to `most` iterations that can share a commit, at least one; return how many ran.
+
+    They are the iterations that there would be one by one, with the same numbers and the same steps, and what they
+    leave is in the execution's rows. The last one is the first that has an effect outside (an event, a task, a timer, a
+    log entry, a script to run), that continues as new, or after which the commit has the rows or bytes of a full
+    iteration: so a crash before the commit repeats a bounded amount of work, which nobody has seen. Raises what
+    `run_iteration` raises.
+    """
+    bytes_until = execution.bounds.state_bytes + execution.bounds.iteration_bytes
+    ran = 0
+    while True:
+        execution.now_ms = now_ms()
+        links = _run_links(execution, most - ran, bytes_until)
+        if not links:
+            _run_whole(execution)
+        ran += links or 1
+        if (
+            ran >= most
+            or not execution.queue
+            or execution.has_effects
+            or execution.scripts
+            or execution.next_inputs is not None
+            or execution.is_ended
+            or len(execution.dirty) + len(execution.documents) >= ITERATION_STEPS
+            or execution.bounds.state_bytes > bytes_until
+        ):
+            return ran
+
+
+def _run_links(execution: Execution, most: int, bytes_until: int | None) -> int:
+    """Run up to `most` iterations that are a link of a chain each; how many ran."""
+    queue = execution.queue
+    if execution.trace is not None or len(queue) != 1:
+        return 0
+    links = bind_links(execution, queue[0], most, bytes_until)
+    if links:
+        execution.iterations += links
         if not execution.queue:
             execution.fail_if_stuck()
-        return 1
+    return links
+
+
+def _run_whole(execution: Execution) -> int:
+    """Run an iteration of any form; how many steps ran."""
+    trace = execution.trace
     count, ran = execution.count, 0
     if trace is not None:
         trace.iteration_began(execution)

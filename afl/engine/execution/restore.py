@@ -13,11 +13,12 @@ from afl.engine.execution.mixins import mixin_of
 from afl.engine.execution.ports import RunEnvironment
 from afl.engine.execution.runtime_waits import keep_wait
 from afl.engine.execution.scripts import wait_for_script
+from afl.engine.execution.stored_steps import put_left, remember_places, split
 from afl.engine.execution.waits import InnerFailure, can_continue, wait_for, wait_for_yields
 from afl.engine.model.plan import BlockPlan, StatementPlan, WorkflowPlan
 from afl.engine.model.records import Frame, StepRecord
 from afl.engine.model.step_rows import BoundStep
-from afl.engine.model.store import StepDocument, WorkflowRow
+from afl.engine.model.store import StepDocument, StoredStep, WorkflowRow
 from afl.engine.states import EventState, StepState
 from afl.engine.types import ObjectType
 
@@ -36,16 +37,17 @@ _WAITING = frozenset(
 def restore(
     plan: WorkflowPlan,
     row: WorkflowRow,
-    documents: Sequence[StepDocument],
+    rows: Sequence[StepDocument | StoredStep],
     environment: RunEnvironment,
     inbox: Inbox | None = None,
 ) -> Execution:
-    """Rebuild the execution that `documents` (in order of creation) hold.
+    """Rebuild the execution that `rows` hold: documents in order of creation, or what `Store.load_run` returns.
 
     `inbox`: its pending external events; None: it has none, and no events are raised on it. Raises StoreCorrupt when
     the rows do not fit the pinned program.
     """
-    later, count, workflow_id = None, len(documents), row.id
+    later, count, workflow_id = None, len(rows), row.id
+    documents, left = split(plan if row.execution == 1 else None, workflow_id, rows)
     if row.execution != 1:
         documents, attempts = current_of(documents)
         # Steps of older generations were made, too.
@@ -57,9 +59,13 @@ def restore(
         # A caller may have saved a step of its own under this workflow: the engine runs only the steps that it made.
         if document.id.startswith(workflow_id):
             _add(execution, document, statements)
+    if left:
+        put_left(execution, left)
     for step in execution.steps.values():
         if step.reported:
             _count_down_ended(step)
+    if not left:
+        remember_places(execution)
     if not execution.is_ended:
         for step in list(execution.steps.values()):
             _continue(execution, step)

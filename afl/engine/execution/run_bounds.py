@@ -21,11 +21,14 @@ from afl.engine.values.sizes import TooDeep, attribute_bytes, counting
 if TYPE_CHECKING:
     from afl.engine.execution.execution import Execution
     from afl.engine.model.records import StepRecord
+    from afl.engine.model.step_rows import StoredStep
 
 _log = logging.getLogger(__name__)
 
 #: Units of work of a step that moves through its states; a step that only binds is one unit, as is making a step.
 UNITS_A_STEP: Final = 5
+#: The most that a byte of a stored step counts, in a list of small numbers: an entry, and a number of one digit.
+_MOST_FOR_A_BYTE: Final = 64
 #: Entries of lists and maps that an operator reads in one unit.
 ENTRIES_A_UNIT: Final = 20
 
@@ -60,6 +63,7 @@ class RunBounds:
     __slots__ = (
         "_large",
         "_limits",
+        "_slack",
         "_small_payload_bytes",
         "_state_notice_at",
         "_value_notice_at",
@@ -70,6 +74,7 @@ class RunBounds:
         "max_steps",
         "notice_at",
         "state_bytes",
+        "unread",
     )
 
     def __init__(self, run_limits: RunLimits = _DEFAULTS) -> None:
@@ -85,6 +90,9 @@ class RunBounds:
         #: Bytes of the attributes of all steps (values/sizes.py).
         self.state_bytes = 0
         self._state_notice_at = limits.near(run_limits.max_state_bytes)
+        #: Steps of which only the size in the store was counted, by id, and by how much they may be larger.
+        self.unread: dict[str, StoredStep] = {}
+        self._slack = 0
         self._value_notice_at = limits.near(run_limits.max_value_bytes)
         self._small_payload_bytes = small_payload_bytes(run_limits.max_payload_bytes)
         #: The first value that has come near its limit, until it is reported.
@@ -98,6 +106,7 @@ class RunBounds:
         """Note that the run was loaded from the store with this many steps: warnings for these were given then."""
         if steps > self.notice_at:
             self.notice_at = self.max_steps
+        self._measure_near(self.state_bytes)
         if self.state_bytes > self._state_notice_at:
             self._state_notice_at = self._limits.max_state_bytes
 
@@ -111,6 +120,31 @@ class RunBounds:
             return 0
         self.state_bytes += size
         return size
+
+    def estimate(self, steps: Mapping[str, StoredStep]) -> None:
+        """Count stored steps by the size of their stored form. They are read, and measured, near a limit only."""
+        size = sum(step.size for step in steps.values())
+        self.unread = dict(steps)
+        self.state_bytes += size
+        self._slack = size * _MOST_FOR_A_BYTE
+        self._state_notice_at -= self._slack
+
+    def _measure_near(self, state_bytes: int) -> None:
+        """Measure the steps that were only estimated, if the values might come near their limit."""
+        if self._slack and state_bytes > self._state_notice_at:
+            self.measure_unread()
+
+    def measure_unread(self) -> None:
+        """Count the steps that were only estimated by their values. Raises StoreCorrupt."""
+        if not self._slack:
+            return
+        # All are read first: when one cannot be, nothing is changed.
+        documents = [step.document() for step in self.unread.values()]
+        self._state_notice_at += self._slack
+        self._slack = 0
+        self.state_bytes -= sum(step.size for step in self.unread.values())
+        for document in documents:
+            self.count(document.params, document.returns)
 
     def admit(self, params: Mapping[str, object], returns: Mapping[str, object], counted: int = 0) -> int:
         """Count the values given to a step, and return their bytes; `counted` of them were counted before.
@@ -170,6 +204,7 @@ class RunBounds:
             self.notice_at = -1
 
     def _admit_state(self, more: int) -> None:
+        self._measure_near(self.state_bytes + more)
         size = self.state_bytes + more
         if size > self._state_notice_at:
             limit = self._limits.max_state_bytes
@@ -192,6 +227,7 @@ class RunBounds:
             self.notice_at = limit
         else:
             self.notice_at = near
+        self._measure_near(self.state_bytes)
         if self.state_bytes > self._state_notice_at:
             self._state_notice_at = most = self._limits.max_state_bytes
             text = f"has steps whose values take {self.state_bytes} bytes"

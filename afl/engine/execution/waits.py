@@ -141,7 +141,7 @@ def _notify_block(
     """Announce the end of a statement: its block runs when another one becomes ready, or when it was the last one."""
     frame.live -= 1
     if error is None:
-        # Counted down on the spot in four places: here, for settled steps, in bind_link and in restore.
+        # Counted down on the spot in four places: here, for settled steps, in bind_links and in restore.
         waiting = frame.waiting
         for index in statement.wakes:
             waiting[index] -= 1

@@ -15,6 +15,7 @@ PUBLIC_MODULES = (
     "timers",
     "tombstones",
     "upkeep",
+    "visibility",
     "waiting",
     "workflow_rows",
 )

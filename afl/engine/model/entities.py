@@ -396,6 +396,8 @@ class HandlerRegistration:
     metadata: dict[str, object] = field(default_factory=dict)
     created: int = 0
     updated: int = 0
+    #: The retry policy as a text; empty: none.
+    retry: str = ""
 
 
 @dataclass

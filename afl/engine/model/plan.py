@@ -185,6 +185,7 @@ class StatementPlan:
         "required_returns",
         "retry",
         "source_text",
+        "stored",
         "timeout_ms",
         "waits",
         "wakes",
@@ -201,6 +202,9 @@ class StatementPlan:
         self.id = statement_id
         self.object_type = object_type
         self.facet_name = facet_name
+        #: The fields that its steps have of it, as they stand in their stored form; the code that encodes steps makes
+        #: it once.
+        self.stored: str | None = None
         self.is_yield = object_type == ObjectType.YIELD_ASSIGNMENT
         #: None: an undeclared facet of a program that declares none.
         self.callee: FacetPlan | None = None
@@ -250,7 +254,7 @@ class CasePlan(NamedTuple):
 
     condition: Expression | None
     condition_text: str
-    block: BlockPlan
+    block: "BlockPlan"  # noqa: UP037 - in quotes it is not looked up where the class is made, compiled code included
 
 
 class BlockPlan:
@@ -345,7 +349,17 @@ _IN_HISTORY = frozenset({LibraryFacet.WAIT_FOR_EVENT, LibraryFacet.CONTINUE_AS_N
 class WorkflowPlan:
     """A workflow ready to run: its own facet plan, and the program that it is pinned to."""
 
-    __slots__ = ("facet", "facet_names", "facets", "fingerprint", "keeps_history", "program", "schemas", "scripted")
+    __slots__ = (
+        "facet",
+        "facet_names",
+        "facets",
+        "fingerprint",
+        "keeps_history",
+        "program",
+        "schemas",
+        "scripted",
+        "stored_places",
+    )
 
     def __init__(
         self,
@@ -370,6 +384,9 @@ class WorkflowPlan:
         self.facet_names = facet_names
         #: Whether its runs write rows into their histories by themselves: they wait for events, or continue as new.
         self.keeps_history = any(each.library in _IN_HISTORY for each in facets)
+        #: For a block's id without its workflow's, the statements whose complete steps need not be read to continue a
+        #: run, by their steps' ids without their workflow's. The code that continues runs fills it.
+        self.stored_places: dict[str, dict[str, StatementPlan]] = {}
 
     @property
     def name(self) -> str:

@@ -15,7 +15,7 @@ from afl.engine.types import Value
 
 if TYPE_CHECKING:
     from afl.engine.model.plan import BlockPlan, FacetPlan, MixinPlan, OuterWait, StatementPlan
-    from afl.engine.model.step_rows import BlockIds, BoundStep, RetryRecord
+    from afl.engine.model.step_rows import BlockIds, BoundStep, RetryRecord, StoredStep
     from afl.engine.model.step_values import StepLookup
     from afl.engine.model.store import ErrorRecord
 
@@ -90,6 +90,7 @@ class StepRecord:
         "size",
         "state",
         "statement",
+        "written_params",
     )
 
     def __init__(self, step_id: str, number: int, object_type: str, created_at_ms: int = 0) -> None:
@@ -97,6 +98,8 @@ class StepRecord:
         self.number = number
         #: The workflow's revision that last wrote this step; 0: not written yet.
         self.revision = 0
+        #: The parameters with which this process last wrote the step, as a plain one; None: it has not.
+        self.written_params: Mapping[str, Value] | None = None
         self.object_type = object_type
         self.state: str = StepState.CREATED
         #: Its work: the statement (None for blocks and the root) and the facet it calls (None for blocks).
@@ -236,7 +239,7 @@ class Frame:
         #: The common fields of the rows of its statements' steps; the code that opens the frame sets them.
         self.block_ids: BlockIds
         #: The step of each statement, once created.
-        self.env: list[StepRecord | BoundStep | None] = [None] * len(plan.statements)
+        self.env: list[StepRecord | BoundStep | StoredStep | None] = [None] * len(plan.statements)
         #: For each statement: the number of steps it still waits for.
         self.waiting: list[int] = list(plan.wait_counts)
         #: Statements whose last dependency has completed, to be created when the block runs next.

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from hashlib import blake2b
-from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple, TypeAlias
 
 from afl.core.ids import DIGEST_BYTES
 from afl.core.row_maker import row_maker
@@ -82,7 +82,7 @@ class StepDocument(NamedTuple):
 class BlockIds:
     """The place of the statements of a running block: the common part of the rows of their steps."""
 
-    __slots__ = ("_digest", "block_id", "owner_id", "root_id", "workflow_id")
+    __slots__ = ("_digest", "block_id", "owner_id", "root_id", "stored", "workflow_id")
 
     def __init__(self, workflow_id: str, root_id: str, owner_id: str, block_id: str, statements: int) -> None:
         self.workflow_id = workflow_id
@@ -90,6 +90,8 @@ class BlockIds:
         #: The step whose body the block is.
         self.owner_id = owner_id
         self.block_id = block_id
+        #: These fields as they stand in the stored form of a step; the code that encodes steps makes it once.
+        self.stored: str | None = None
         self._digest = blake2b(self._start(), digest_size=DIGEST_BYTES) if statements >= _WORTH_A_DIGEST else None
 
     def _start(self) -> bytes:
@@ -105,7 +107,7 @@ class BlockIds:
         return f"{self.workflow_id}:{digest.hexdigest()}"
 
 
-#: The values in the order in which `BoundStep.document` gives them.
+#: The values in the order in which `document` of a bound and of a live step gives them.
 _complete_step: Final = row_maker(
     StepDocument,
     "id", "workflow_id", "number", "revision", "object_type", "state", "statement_id", "facet_name", "container_id",
@@ -178,3 +180,110 @@ class BoundStep:
                 None,
             ),
         )
+
+
+class LiveStep(NamedTuple):
+    """A step of a statement that has changed, as a commit hands it over: a snapshot with its common parts by name.
+
+    Only a plain one has this form: in the frame of its block, without an error, a timer and a retry.
+    """
+
+    id: str
+    number: int
+    revision: int
+    state: str
+    attempt: int
+    event_state: str
+    params: Mapping[str, Value]
+    returns: Mapping[str, Value]
+    created_at_ms: int
+    statement: "StatementPlan"  # noqa: UP037 - as in plan.py: compiled code would look it up here
+    block_ids: BlockIds
+    #: Whether the store has the step from this process, and all that may differ since is the revision, the state, the
+    #: attempt, the event's state and the returns.
+    is_written: bool
+
+    def document(self) -> StepDocument:
+        """Return the document that a store keeps of it."""
+        block_ids, statement = self.block_ids, self.statement
+        return _complete_step(
+            (
+                self.id,
+                block_ids.workflow_id,
+                self.number,
+                self.revision,
+                statement.object_type,
+                self.state,
+                statement.id,
+                statement.facet_name,
+                block_ids.owner_id,
+                None,
+                block_ids.block_id,
+                block_ids.root_id,
+                self.params,
+                self.returns,
+                self.attempt,
+                self.event_state,
+                None,
+                None,
+                None,
+                None,
+                self.created_at_ms,
+                None,
+                None,
+            ),
+        )
+
+
+#: A changed step, in each of the forms in which a commit hands one over.
+StepRow: TypeAlias = StepDocument | BoundStep | LiveStep
+
+
+class StoredStep:
+    """A complete step as its store has it: its document is read when someone asks.
+
+    A block's frame holds it like a bound step, if all that anyone may still want of it are its attributes.
+    """
+
+    __slots__ = ("_document", "_read", "change", "content", "id", "revision", "statement")
+
+    #: For code that reads any step of a frame.
+    error: ClassVar[ErrorRecord | None] = None
+    reported: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        step_id: str,
+        revision: int,
+        content: bytes,
+        change: bytes | None,
+        read: Callable[[StoredStep], StepDocument],
+    ) -> None:
+        """Take the step's stored form, what was written of it since, and what decodes both or raises StoreCorrupt."""
+        self.id = step_id
+        self.revision = revision
+        self.content = content
+        self.change = change
+        self._read = read
+        self._document: StepDocument | None = None
+        #: The statement that it is of; set when it is put into a frame.
+        self.statement: StatementPlan
+
+    @property
+    def size(self) -> int:
+        """The number of bytes that the store has of it."""
+        return len(self.content) + len(self.change or b"")
+
+    def document(self) -> StepDocument:
+        """Return the step's document. Raises StoreCorrupt."""
+        if self._document is None:
+            self._document = self._read(self)
+        return self._document
+
+    @property
+    def params(self) -> Mapping[str, Value]:
+        return self.document().params
+
+    @property
+    def returns(self) -> Mapping[str, Value]:
+        return self.document().returns

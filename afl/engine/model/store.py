@@ -11,7 +11,7 @@ Rules for every adapter
     when another writer was first.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol, Self
 
@@ -29,11 +29,18 @@ from afl.engine.model.schedules import ScheduleChange as ScheduleChange
 from afl.engine.model.schedules import ScheduleRow as ScheduleRow
 from afl.engine.model.schedules import ScheduleStore as ScheduleStore
 from afl.engine.model.step_rows import ErrorRecord as ErrorRecord
+from afl.engine.model.step_rows import LiveStep as LiveStep
 from afl.engine.model.step_rows import RetryRecord as RetryRecord
 from afl.engine.model.step_rows import StepDocument as StepDocument
+from afl.engine.model.step_rows import StepRow as StepRow
+from afl.engine.model.step_rows import StoredStep as StoredStep
 from afl.engine.model.timers import TimerKind as TimerKind
 from afl.engine.model.timers import TimerRow as TimerRow
 from afl.engine.model.timers import TimerStore as TimerStore
+from afl.engine.model.visibility import ProgramUse as ProgramUse
+from afl.engine.model.visibility import VisibilityStore as VisibilityStore
+from afl.engine.model.visibility import WorkflowFilter as WorkflowFilter
+from afl.engine.model.visibility import WorkflowPlace as WorkflowPlace
 from afl.engine.model.workflow_rows import CANCELLED as CANCELLED
 from afl.engine.model.workflow_rows import COMPLETED as COMPLETED
 from afl.engine.model.workflow_rows import ENDED_STATUSES as ENDED_STATUSES
@@ -42,6 +49,7 @@ from afl.engine.model.workflow_rows import PAUSED as PAUSED
 from afl.engine.model.workflow_rows import RUNNING as RUNNING
 from afl.engine.model.workflow_rows import RunningChange as RunningChange
 from afl.engine.model.workflow_rows import WorkflowChange as WorkflowChange
+from afl.engine.model.workflow_rows import WorkflowHead as WorkflowHead
 from afl.engine.model.workflow_rows import WorkflowRow as WorkflowRow
 
 
@@ -53,7 +61,8 @@ class OutboxRecord(NamedTuple):
     topic: str
     key: bytes | None
     value: bytes | None
-    headers: tuple[tuple[str, bytes | None], ...] = ()
+    #: Bytes are headers in a short form of the writer's own, which does not begin with [. Stores keep them as they are.
+    headers: tuple[tuple[str, bytes | None], ...] | bytes = ()
 
 
 class StoredOutboxRecord(NamedTuple):
@@ -182,7 +191,7 @@ class ChangesOnly(Batch):
     has_changes_only = True
 
 
-class Store(ParkedStore, TimerStore, HistoryStore, ScheduleStore, Protocol):
+class Store(ParkedStore, TimerStore, HistoryStore, ScheduleStore, VisibilityStore, Protocol):
     """The engine's face of a store."""
 
     def commit_batch(self, batch: Batch) -> int:
@@ -197,12 +206,25 @@ class Store(ParkedStore, TimerStore, HistoryStore, ScheduleStore, Protocol):
         and the newest annotations of each are kept.
         """
 
+    def stage_batch(self, batch: Batch) -> Callable[[], int]:
+        """Do what a commit takes of this thread's time; the function that is returned waits for the rest.
+
+        Both together are `commit_batch`, and either may raise what that raises. The function must be called once, and
+        any thread may call it. Until it returns, other writers of this object may wait, and readers may see either
+        state. The batch is encoded when this returns: what it was made of may change.
+        """
+
     def load_workflow(self, workflow_id: str) -> WorkflowRow | None: ...
 
     def load_steps(self, workflow_id: str, *, newer_than: int = 0, state: str | None = None) -> list[StepDocument]:
         """Return the workflow's steps in order of creation.
 
         With `newer_than` those that later revisions wrote only, with `state` those in that state only.
+        """
+
+    def load_run(self, workflow_id: str) -> list[StepDocument | StoredStep]:
+        """Return the workflow's steps, in any order: complete ones in the form in which they are stored, where that is
+        cheaper. It is all that is needed to continue the run.
         """
 
     def revisions(self, workflow_ids: Iterable[str]) -> dict[str, int]:
@@ -212,6 +234,9 @@ class Store(ParkedStore, TimerStore, HistoryStore, ScheduleStore, Protocol):
         self, *, status: str | None = None, name: str | None = None, limit: int = 100
     ) -> list[WorkflowRow]:
         """Newest first."""
+
+    def workflow_heads(self, *, status: str, limit: int = 1_000) -> list[WorkflowHead]:
+        """Return what is known of the workflows in a status without their documents, newest first."""
 
     def runnable_workflows(self, *, limit: int = 1_000) -> list[str]:
         """Ids of workflows that have more to do now, oldest first."""

@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from afl.core.limits import EXACT_IN_DOUBLE
 
@@ -33,8 +34,11 @@ class Tombstone:
 
 def digest_of_inputs(inputs: Mapping[str, object]) -> str:
     """Return a digest that is the same for inputs that are equal as AFL compares them: 1 is 1.0, and is not true."""
-    text = json.dumps(_canonical(dict(inputs)), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
-    return hashlib.sha256(text.encode()).hexdigest()
+    return hashlib.sha256(_encode(_canonical(dict(inputs))).encode()).hexdigest()
+
+
+#: Made once: `json.dumps` makes another encoder for each call with options.
+_encode: Final = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode
 
 
 def _canonical(value: object) -> object:

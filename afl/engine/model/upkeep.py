@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from afl.engine.model.tombstones import Tombstone
 
 if TYPE_CHECKING:
-    from afl.engine.model.store import StepDocument
+    from afl.engine.model.store import StepDocument, WorkflowRow
 
 
 class Ended(NamedTuple):
@@ -48,6 +49,14 @@ class OwnCheck(NamedTuple):
     left_out: tuple[str, ...] = ()
 
 
+class Burial(NamedTuple):
+    """A workflow's tombstone, in state `purging`, the revision of the row that it replaces, and its number of steps."""
+
+    tombstone: Tombstone
+    revision: int
+    steps: int
+
+
 class Upkeep(Protocol):
     """The interface for checking and purging a store in pages: `after` is the last item of the previous page.
 
@@ -83,17 +92,34 @@ class Upkeep(Protocol):
     ) -> list[Created]:
         """Return workflows that were created before that time, in order of creation, whether they have ended or not."""
 
-    def bury(self, tombstone: Tombstone, revision: int) -> bool:
-        """Replace the workflow's row by the tombstone, in one transaction.
+    def load_workflows(self, workflow_ids: Sequence[str]) -> list[WorkflowRow]:
+        """Return the rows of these workflows, in any order; unknown ones are left out."""
 
-        Returns False, and writes nothing, when the workflow is not at that revision any more.
+    def waiting_keys(self) -> set[bytes]:
+        """Return the keys of the records that wait in the outbox."""
+
+    def bury(self, burials: Sequence[Burial], *, limit: int) -> list[str]:
+        """Replace the rows of workflows by their tombstones, in one transaction, and return their states.
+
+        A workflow that is not at its revision any more is left as it is: its state is "". A store that can do so in the
+        same transaction also deletes the workflows' other rows, as long as they have no more than `limit` together:
+        those of which nothing is left are `purged`, the others `purging`.
         """
 
-    def delete_rows(self, workflow_id: str, *, limit: int) -> int:
-        """Delete up to `limit` rows of a workflow without a row of its own, in one transaction; return how many.
+    def delete_rows(self, workflow_ids: Sequence[str], *, limit: int) -> int:
+        """Delete up to `limit` rows of workflows without rows of their own; return how many.
 
-        These are its steps, timers, history, tasks, log entries, events and parked answers. Fewer than `limit`: nothing
-        is left. Does nothing for a workflow that has a row.
+        These are their steps, timers, histories, tasks, log entries, events and parked answers. Fewer than `limit`:
+        nothing is left. Does nothing for a workflow that has a row. An interrupted call leaves the rest for the next.
+        """
+
+    def mark_purged(self, workflow_ids: Sequence[str]) -> None:
+        """Set the tombstones of these workflows to state `purged`."""
+
+    def give_back(self, *, limit: int) -> bool:
+        """Give up to `limit` pages of free space back to the file system, if much is free; say whether there is more.
+
+        A store whose database does that by itself returns False.
         """
 
     def tombstone(self, workflow_id: str) -> Tombstone | None:
@@ -105,5 +131,5 @@ class Upkeep(Protocol):
     def save_tombstone(self, tombstone: Tombstone) -> None:
         """Insert or replace a tombstone."""
 
-    def delete_tombstone(self, workflow_id: str) -> bool:
-        """Delete a tombstone; False when there is none."""
+    def delete_tombstones(self, workflow_ids: Sequence[str]) -> int:
+        """Delete tombstones, in one transaction; return how many there were."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from afl.core.versions import RUNTIME_VERSION, STEP_SCHEMA_VERSION, WORKFLOW_VERSION
-from afl.engine.model.step_rows import BoundStep, ErrorRecord, StepDocument
+from afl.engine.model.step_rows import ErrorRecord, StepDocument, StepRow
 from afl.engine.types import Value
 
 #: Stored statuses of workflows. PAUSED: at a fixed point with unanswered events. RUNNING: more to do (runnable).
@@ -50,6 +50,8 @@ class WorkflowRow(NamedTuple):
     executions_before: int = 0
     #: External events that no wait has taken yet.
     pending_events: int = 0
+    #: The trace that the run is part of: the span that started it, as `TraceContext.text`. Empty: none was named.
+    trace_context: str = ""
 
     @property
     def execution_number(self) -> int:
@@ -57,14 +59,21 @@ class WorkflowRow(NamedTuple):
         return self.executions_before + self.execution
 
 
+class WorkflowHead(NamedTuple):
+    """What is known of a workflow without reading its document."""
+
+    id: str
+    revision: int
+    #: 0: not known, as of rows that earlier releases wrote.
+    updated_at_ms: int
+
+
 class WorkflowChange:
     """The change of one workflow: its row (revision = `expected_revision` + 1) and the steps made or changed."""
 
     __slots__ = ("_workflow", "expected_revision", "replaces", "revision", "rows", "runnable", "workflow_id")
 
-    def __init__(
-        self, workflow: WorkflowRow, expected_revision: int, steps: Sequence[StepDocument | BoundStep] = ()
-    ) -> None:
+    def __init__(self, workflow: WorkflowRow, expected_revision: int, steps: Sequence[StepRow] = ()) -> None:
         self._workflow: WorkflowRow | None = workflow
         self.workflow_id = workflow.id
         self.revision = workflow.revision
@@ -88,21 +97,26 @@ class WorkflowChange:
 
 
 class RunningChange(WorkflowChange):
-    """The change of a workflow that continues. Its row is made on first use, because the next change is near."""
+    """The change of a workflow that continues: its revision and status, and what it counts.
 
-    __slots__ = ("_before", "_iterations", "_steps", "_updated_at_ms")
+    Its row is made on first use, because the next change is near.
+    """
+
+    __slots__ = ("_before", "is_written", "iterations", "keeps_status", "steps_made", "updated_at_ms")
 
     def __init__(
         self,
         before: WorkflowRow,
         expected_revision: int,
         runnable: bool,
-        rows: Sequence[StepDocument | BoundStep],
+        rows: Sequence[StepRow],
         steps: int,
         iterations: int,
         updated_at_ms: int,
+        is_written: bool = False,
     ) -> None:
-        """Take `before`, a row of this execution, which has not ended, from any time.
+        """Take `before`, a row of this execution, which has not ended, from any time. `is_written`: the store has that
+        row, but for what a change like this gives.
 
         The parameters are positional: by keyword this takes twice as long, for each iteration.
         """
@@ -114,19 +128,26 @@ class RunningChange(WorkflowChange):
         self.runnable = runnable
         self.expected_revision = expected_revision
         self.rows = rows
-        self._steps = steps
-        self._iterations = iterations
-        self._updated_at_ms = updated_at_ms
+        self.steps_made = steps
+        self.iterations = iterations
+        self.updated_at_ms = updated_at_ms
+        self.is_written = is_written
+        #: Whether the store has this status, too.
+        self.keeps_status = False
+
+    @property
+    def status(self) -> str:
+        return RUNNING if self.runnable else PAUSED
 
     @property
     def workflow(self) -> WorkflowRow:
         if self._workflow is None:
             self._workflow = self._before._replace(
                 revision=self.revision,
-                status=RUNNING if self.runnable else PAUSED,
+                status=self.status,
                 runnable=self.runnable,
-                steps=self._steps,
-                iterations=self._iterations,
-                updated_at_ms=self._updated_at_ms,
+                steps=self.steps_made,
+                iterations=self.iterations,
+                updated_at_ms=self.updated_at_ms,
             )
         return self._workflow

@@ -4,6 +4,7 @@
 PUBLIC_MODULES = (
     "binding",
     "branch_planner",
+    "event_facets",
     "planner",
     "programs",
     "value_checks",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Mapping
-from typing import Final, cast
+from typing import Any, Final, cast
 
 from afl.engine.limits import MAX_INTEGER_BITS
 from afl.engine.types import Value
@@ -161,7 +161,8 @@ def negated(value: Value) -> Value:
     """Return the negative of a number."""
     if not is_number(value):
         raise OperationError(f"type error: - needs a number, found {type_name(value)}")
-    return -cast(float, value)
+    # Cast to float, an Int would become a Double in code that mypyc compiles.
+    return cast(Value, -cast(Any, value))
 
 
 def inverted(value: Value) -> Value:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final, NoReturn
 
 from afl.core.handlers.modules import HandlersArgument
+from afl.core.monitoring.status_server import LAST_PORT
 from afl.core.process.private_files import make_private_file, protect
 from afl.core.process.signals import EndedBySignal, Remaining, draining, signals_handled
 from afl.core.process.standard_streams import standard_streams
@@ -33,7 +34,6 @@ from afl.stores.public.persistence import EngineStore
 from afl.workers.service.deployment import NoStoreNamed, PublishedFlows, mongodb_config, open_store
 from afl.workers.service.service import RunnerService
 from afl.workers.service.settings import RunnerConfig
-from afl.workers.service.status_server import LAST_PORT
 
 _log = logging.getLogger("afl.runtime.runner")
 

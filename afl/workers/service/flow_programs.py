@@ -21,8 +21,9 @@ from afl.stores.public.persistence import EngineStore
 AFL: Final = "afl"
 JSON: Final = "json"
 
-#: The most programs kept in memory: a runner starts workflows of few.
+#: The most programs kept in memory, and the most characters of their texts: a runner starts workflows of few.
 _PROGRAMS_KEPT: Final = 64
+_CHARS_KEPT: Final = 8 * 1024 * 1024
 
 #: Name, language and content of each text of a flow.
 _Texts: TypeAlias = tuple[tuple[str, str, str], ...]
@@ -47,8 +48,9 @@ class FlowPrograms:
     def __init__(self, store: EngineStore, flows: FlowSource | None = None) -> None:
         self._store = store
         self._get_flow = flows.get_by_id if flows is not None else getattr(store, "get_flow", None)
-        #: By flow id: the texts that a program was made from (none: a program of the store), and the program.
-        self._programs: OrderedDict[str, tuple[_Texts, CompiledProgram]] = OrderedDict()
+        #: By the texts that a program was made from; a program of the store, by its fingerprint in their place.
+        self._programs: OrderedDict[_Texts, CompiledProgram] = OrderedDict()
+        self._chars = 0
         self._lock = threading.Lock()
 
     def load(self, flow_id: str) -> CompiledProgram:
@@ -60,26 +62,29 @@ class FlowPrograms:
         if not sources:
             raise FlowNotRunnable(f"Flow '{flow_id}' has no compiled sources")
         texts = tuple((source.name, source.language, source.content) for source in sources)
-        return self._once(flow_id, texts, lambda: _compiled(flow_id, sources))
+        return self._once(texts, lambda: _compiled(flow_id, sources))
 
-    def _once(self, flow_id: str, texts: _Texts, read: Callable[[], CompiledProgram]) -> CompiledProgram:
-        """Return the earlier result for the same texts, or read them now."""
+    def _once(self, key: _Texts, read: Callable[[], CompiledProgram]) -> CompiledProgram:
+        """Return the earlier result for the same texts, under whatever flow they came, or read them now."""
         with self._lock:
-            known = self._programs.get(flow_id)
-        if known is not None and known[0] == texts:
-            return known[1]
+            known = self._programs.get(key)
+            if known is not None:
+                self._programs.move_to_end(key)
+                return known
         program = read()
         with self._lock:
-            self._programs[flow_id] = (texts, program)
-            self._programs.move_to_end(flow_id)
-            while len(self._programs) > _PROGRAMS_KEPT:
-                self._programs.popitem(last=False)
+            if key not in self._programs:
+                self._chars += _chars_of(key)
+            self._programs[key] = program
+            while len(self._programs) > _PROGRAMS_KEPT or (self._chars > _CHARS_KEPT and len(self._programs) > 1):
+                oldest, _ = self._programs.popitem(last=False)
+                self._chars -= _chars_of(oldest)
         return program
 
     def _stored(self, flow_id: str) -> CompiledProgram:
         with suppress(_NotStored):
             # A program whose id is its fingerprint never changes.
-            return self._once(flow_id, (), lambda: self._read(flow_id))
+            return self._once((("", "", flow_id),), lambda: self._read(flow_id))
         if self._get_flow is None:
             raise FlowNotRunnable(
                 f"{type(self._store).__name__} does not support get_flow, and no program in it has the fingerprint "
@@ -92,6 +97,10 @@ class FlowPrograms:
         if program is None:
             raise _NotStored
         return program
+
+
+def _chars_of(texts: _Texts) -> int:
+    return sum(len(content) for _, _, content in texts)
 
 
 class _NotStored(Exception):

@@ -13,6 +13,9 @@ from typing import Any, Final
 from afl.core.clock import Clock, SystemClock
 from afl.core.handlers.modules import ModuleLoader
 from afl.core.ids import workflow_of
+from afl.core.monitoring.health import ServiceHealth, health_routes
+from afl.core.monitoring.serving import ServiceMetrics, metrics_route
+from afl.core.monitoring.status_server import Answer, Page, StatusServer
 from afl.core.probes import Probe, no_probe
 from afl.core.versions import RUNTIME_VERSION, STEP_SCHEMA_VERSION, WORKFLOW_VERSION
 from afl.evaluation.evaluator import Evaluator
@@ -20,9 +23,9 @@ from afl.stores.public.persistence import EngineStore
 from afl.workers.handler_routes import HandlerRoutes, TakesModules
 from afl.workers.polling_server import PollingServer
 from afl.workers.service.flow_programs import FlowPrograms, FlowSource
+from afl.workers.service.metrics import PollerMetrics
 from afl.workers.service.runner_handlers import RunnerHandlers
 from afl.workers.service.settings import RunnerConfig as RunnerConfig
-from afl.workers.service.status_server import Answer, StatusServer
 from afl.workers.service.task_names import EXECUTE_TASK_NAME as EXECUTE_TASK_NAME
 from afl.workers.service.task_names import RESUME_TASK_NAME as RESUME_TASK_NAME
 from afl.workers.service.waiting_steps import WaitingSteps
@@ -74,7 +77,12 @@ class RunnerService(TakesModules, PollingServer):
             is_stopping=lambda: self._loop.is_stopping,
         )
         self._serves_http = True
-        self._http = StatusServer({"/health": self._health, "/status": lambda: (HTTPStatus.OK, self.status())})
+        source = PollerMetrics(
+            lambda: self._server_record.counts(), lambda: len(self._loop.jobs()), lambda: self._loop.liveness.silent_s()
+        )
+        _, metrics = metrics_route((ServiceMetrics("poller", self._judged), source))
+        routes = {"/health": self._health, "/status": lambda: (HTTPStatus.OK, self.status()), "/metrics": metrics}
+        self._http = StatusServer({**routes, **health_routes(self._judged)})
         super().__init__(
             persistence,
             evaluator,
@@ -178,6 +186,12 @@ class RunnerService(TakesModules, PollingServer):
             },
         }
         return document
+
+    def _judged(self) -> ServiceHealth:
+        """Return the health for probes: a runner that does not reach its store is not ready, and lives."""
+        status, document = self._health()
+        assert not isinstance(document, Page)
+        return ServiceHealth(reasons=() if status is HTTPStatus.OK else (str(document["reason"]),))
 
     def _health(self) -> Answer:
         """Say whether it makes progress: its loop completes rounds, and reaches its store; or it drains."""

@@ -18,7 +18,7 @@ from afl.core.ids import event_id_of
 from afl.core.text.exception_text import exception_traceback
 from afl.engine.errors import StoreUnavailable
 from afl.engine.model.entities import LockMetaData, TaskDefinition, TaskState
-from afl.engine.model.store import PAUSED, StepDocument, WorkflowRow
+from afl.engine.model.store import PAUSED, StepDocument, WorkflowHead, WorkflowRow
 from afl.engine.states import EventState, StepState
 from afl.evaluation.evaluator import Evaluator
 from afl.stores.public.persistence import EngineStore
@@ -88,37 +88,41 @@ class WaitingSteps:
         self._next_s = now_s + _SWEEP_INTERVAL_S
         now_ms = self._clock.now_ms()
         seen, count = {}, 0
-        for row in self._paused():
-            revision, at_s = self._seen.get(row.id, (0, 0.0))
+        for head in self._paused():
+            revision, at_s = self._seen.get(head.id, (0, 0.0))
             if self._is_stopping():
                 break
-            if not has_waited(row.updated_at_ms, now_ms, self._quiet_ms):
+            if not has_waited(head.updated_at_ms, now_ms, self._quiet_ms):
                 continue
-            if revision != row.revision or now_s - at_s > _RECHECK_S:
-                count += self._look_at(row)
-                revision, at_s = row.revision, now_s
-            seen[row.id] = (revision, at_s)
+            if revision != head.revision or now_s - at_s > _RECHECK_S:
+                count += self._look_at(head.id)
+                revision, at_s = head.revision, now_s
+            seen[head.id] = (revision, at_s)
         self._seen = seen
         return count
 
     def sweep(self) -> int:
         """Check all of them now; return how many steps were restarted."""
-        return sum(map(self._look_at, self._paused()))
+        return sum(self._look_at(head.id) for head in self._paused())
 
-    def _paused(self) -> list[WorkflowRow]:
-        rows = self._store.list_workflows(status=PAUSED, limit=self._most_workflows)
-        if len(rows) < self._most_workflows:
-            return rows
+    def _paused(self) -> list[WorkflowHead]:
+        heads = list(self._store.workflow_heads(status=PAUSED, limit=self._most_workflows))
+        if len(heads) < self._most_workflows:
+            return heads
         part = self._store.workflow_ids(after=self._after, limit=_PART)
         self._after = part[-1] if part else ""
-        listed = {row.id for row in rows}
+        listed = {head.id for head in heads}
         further = (self._store.load_workflow(workflow_id) for workflow_id in part if workflow_id not in listed)
-        return rows + [row for row in further if row is not None and row.status == PAUSED]
+        rows = (row for row in further if row is not None and row.status == PAUSED)
+        return heads + [WorkflowHead(row.id, row.revision, row.updated_at_ms) for row in rows]
 
-    def _look_at(self, row: WorkflowRow) -> int:
+    def _look_at(self, workflow_id: str) -> int:
         """Check a workflow's waiting steps. One that cannot be helped does not stop the others."""
         count = 0
         try:
+            row = self._store.load_workflow(workflow_id)
+            if row is None or row.status != PAUSED:
+                return 0
             for step in self._store.load_steps(row.id, state=StepState.EVENT_TRANSMIT):
                 # A step without an event waits for its turn to send one: too many are unanswered already. Others wait
                 # for the runtime, which needs no task.
@@ -126,7 +130,9 @@ class WaitingSteps:
         except StoreUnavailable:
             raise
         except Exception as error:  # noqa: BLE001 - it is looked at again, and the next workflow is another matter
-            _log.error("the waiting steps of workflow %s could not be checked\n%s", row.id, exception_traceback(error))
+            _log.error(
+                "the waiting steps of workflow %s could not be checked\n%s", workflow_id, exception_traceback(error)
+            )
         return count
 
     def _see_to(self, row: WorkflowRow, step: StepDocument) -> bool:
