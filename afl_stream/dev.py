@@ -23,8 +23,10 @@ from afl_stream.audit.audit import Audit, AuditConfig, AuditFile
 from afl_stream.client.client import Client, Milestones, drawn_id
 from afl_stream.embedded.transport import EmbeddedBroker, EmbeddedTransport
 from afl_stream.evaluator.runs import LONG_WAIT_S, Ending, ServiceEnded, check_same_start
+from afl_stream.evaluator.sensitive.sealed_store import sealed
 from afl_stream.evaluator.service import EvaluatorService
 from afl_stream.evaluator.stores import open_configured_store
+from afl_stream.sensitive.deployment import deployment_sealer
 from afl_stream.settings.config import StreamConfig
 from afl_stream.topics.declared import Topology
 from afl_stream.transport import TopicPartition
@@ -99,8 +101,9 @@ class LocalDeployment:
         with ExitStack() as opened:
             self.broker = EmbeddedBroker(config.log_path)
             opened.callback(self.broker.close)
-            self.store = open_configured_store(config)
-            opened.callback(self.store.close)
+            store = open_configured_store(config)
+            opened.callback(store.close)
+            self.store = sealed(store, deployment_sealer(config), config.sensitive.patterns)
             self.agent = self._make_agent(handlers, facets, set_up_agent)
             self.transport = EmbeddedTransport(self.broker)
             self.client = Client(config, self.transport)
@@ -329,12 +332,16 @@ class LocalDeployment:
 
     def _start_audit(self, path: Path) -> None:
         protect(path, self.config.data_dir)
-        audit = Audit(
+        config = AuditConfig(
+            stream=self.config,
             # A group of its own: `afl-stream audit` must not miss the records that are read here.
-            AuditConfig(stream=self.config, group=f"{self.config.prefix}audit.dev", commands=True, lifecycle=True),
-            EmbeddedTransport(self.broker),
-            AuditFile(path),
+            group=f"{self.config.prefix}audit.dev",
+            commands=True,
+            external=True,
+            lifecycle=True,
+            dead_letters=True,
         )
+        audit = Audit(config, EmbeddedTransport(self.broker), AuditFile(path))
         self._audit = audit
         stop = threading.Event()
         self._spawn("audit", lambda: follow(audit, stop.is_set), stop.set)

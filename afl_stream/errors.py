@@ -117,7 +117,10 @@ class Reason(StrEnum):
     TOO_LARGE = "too_large"
     BAD_SCHEMA = "bad_schema"
     BAD_PROGRAM = "bad_program"
+    UNDECODABLE = "undecodable"
     TOO_OLD = "too_old"
+    BAD_SEAL = "bad_seal"
+    ERASED = "erased"
 
 
 class Unreadable(StreamError):
@@ -160,10 +163,11 @@ class NewerFormat(StreamError):
 
 
 class SchemaUnknown(StreamError):
-    """The schemas topic was read to its end and holds no schema of this id."""
+    """No schema has this id: the schemas topic was read to its end, or `registry`, named by its url, says so."""
 
-    def __init__(self, schema_id: str) -> None:
-        super().__init__(f"no schema with fingerprint {schema_id} was announced by any writer")
+    def __init__(self, schema_id: str, registry: str | None = None) -> None:
+        nowhere = "was announced by any writer" if registry is None else f"is in the registry {registry}"
+        super().__init__(f"no schema with {'fingerprint' if registry is None else 'id'} {schema_id} {nowhere}")
         self.schema_id = schema_id
 
 
@@ -179,9 +183,13 @@ class SchemaTaken(StreamError):
 
 
 class SchemaUnavailable(StreamError):
-    """A schema or program cannot be looked up or announced right now: wait and try again, skip nothing."""
+    """A schema or program cannot be looked up or announced right now: wait and try again, skip nothing.
+
+    `waits_for_people`: it will not pass by itself, so that a process that starts need not wait for it.
+    """
 
     fact = "cannot be reached right now"
+    waits_for_people = False
 
     def __init__(self, wanted: str, cause: str) -> None:
         super().__init__(f"{wanted} {self.fact}: {cause}")

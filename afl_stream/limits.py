@@ -88,3 +88,13 @@ MAX_EARLY_BYTES: Final = 256 * 1024 * 1024
 
 #: Room that key, headers and the batch around a record take on top of its value.
 RECORD_OVERHEAD_BYTES: Final = 16_384
+
+#: An event in the file of an event store, as JSON with its names. SQLite's own limit of a row is a billion bytes.
+MAX_FILE_EVENT_BYTES: Final = 256 * 1024 * 1024
+#: The events that are appended at once to a request in MongoDB, whose documents end at 16 MiB.
+MAX_DOCUMENT_EVENTS_BYTES: Final = 15 * 1024 * 1024
+#: What a process keeps in memory of unfinished requests whose events are on a topic.
+MAX_HELD_EVENT_BYTES: Final = 64 * 1024 * 1024
+
+#: The files that a SQLite store is divided into, one for each evaluator process.
+MAX_STORE_FILES: Final = 256

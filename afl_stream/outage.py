@@ -77,6 +77,8 @@ def waited_out(
         try:
             result = step()
         except (BrokerUnavailable, SchemaUnavailable) as error:
+            if isinstance(error, SchemaUnavailable) and error.waits_for_people:
+                raise
             wait_s = outage.failed(error)
             if _is_stopping_within(wait_s, is_stopping):
                 raise

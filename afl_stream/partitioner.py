@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Final
 
 _MASK: Final = 0xFFFFFFFF
@@ -25,10 +26,14 @@ def murmur2(key: bytes) -> int:
     return h - 2**32 if h >= 2**31 else h
 
 
+#: The hashes of keys that come again and again: computing one takes as long as the rest of what is done to a record.
+_hash_of: Final = lru_cache(maxsize=10_000)(murmur2)
+
+
 def partition_for(key: bytes, partitions: int) -> int:
     """Return the partition of a key among this many.
 
     A record without a key has no fixed partition; its producer chooses one, usually in turn.
     """
     # The sign bit is cleared, not negated, as Java's toPositive does.
-    return (murmur2(key) & 0x7FFFFFFF) % partitions
+    return (_hash_of(key) & 0x7FFFFFFF) % partitions

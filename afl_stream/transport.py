@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import lru_cache
 from typing import Final, NamedTuple, Protocol, runtime_checkable
 
 from afl.core.errors import AFLError
@@ -51,7 +52,11 @@ class Record(NamedTuple):
 
     @property
     def topic_partition(self) -> TopicPartition:
-        return TopicPartition(self.topic, self.partition)
+        return _partition_of(self.topic, self.partition)
+
+
+#: A process reads few partitions, and each record is asked for its own.
+_partition_of: Final = lru_cache(maxsize=10_000)(TopicPartition)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -233,6 +238,12 @@ class Consumer(Protocol):
 
     def watermarks(self, partition: TopicPartition) -> Watermarks: ...
 
+    def offsets_for_times(self, times_ms: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Return the offset of each partition's first record that is not older than the time, ms since the epoch.
+
+        Where there is none, the offset that the next record gets. Raises UnknownTopic, BrokerUnavailable.
+        """
+
     def position(self, partition: TopicPartition) -> int:
         """Return the next offset to read: behind what was delivered, and at the log's end behind markers too.
 
@@ -411,10 +422,7 @@ class Fenced(TransportError):
 
 
 def flush_unless_stopped(producer: Producer, timeout_s: float, stop: Stop = PROCESS_STOP) -> int:
-    """Wait until all queued records are delivered or failed, or the process is told to end.
-
-    Returns how many are still queued.
-    """
+    """Wait until all records are delivered or failed, or the process is told to end; return how many are queued."""
     deadline_s = time.monotonic() + timeout_s
     while (remaining_s := deadline_s - time.monotonic()) > 0 and not stop.is_set():
         if not (left := producer.flush(min(remaining_s, _FLUSH_SLICE_S))):

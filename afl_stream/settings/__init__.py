@@ -7,6 +7,10 @@ PUBLIC_MODULES = (
     "deadlines",
     "durations",
     "kafka_passthrough",
+    "logs",
     "sections",
+    "sensitive",
     "store_files",
+    "store_parts",
+    "tracing",
 )

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from hashlib import sha256
 from typing import Final
 
+from afl.core.text.masking import MASK
+from afl_stream.errors import ConfigError
 from afl_stream.settings.sections import AnswerSettings
 
 #: An id of a key. It may have dots: a digest has none. `=` and `,` are the list's own signs.
@@ -32,6 +34,15 @@ def older_keys(listed: str, current_id: str) -> dict[str, str] | None:
             return None
         keys[key_id] = secret
     return keys
+
+
+def check_answers(answers: AnswerSettings, source: str) -> None:
+    """Raise ConfigError for keys that cannot be used; `source` is where the settings were read."""
+    if not is_key_id(answers.token_key_id):
+        raise ConfigError(source, "answers.token_key_id", answers.token_key_id, f"a key's id: {KEY_ID_FORM}")
+    if older_keys(answers.older_secrets or "", answers.token_key_id) is None:
+        wanted = "ID=SECRET, separated by commas: each id once, and none of them token_key_id"
+        raise ConfigError(source, "answers.older_secrets", MASK, wanted)
 
 
 class AnswerTokens:

@@ -16,20 +16,27 @@ from afl.core.text.masking import MASK, may_be_secret, secrets_of_url, shown_url
 from afl.core.text.near_names import close_names
 from afl_stream.errors import ConfigError, UnreadableSettings
 from afl_stream.limits import MAX_EVENT_BYTES
-from afl_stream.settings.answer_tokens import KEY_ID_FORM, is_key_id, older_keys
+from afl_stream.settings.answer_tokens import check_answers
 from afl_stream.settings.deadlines import DEADLINES_FORM, deadlines_of
+from afl_stream.settings.group_templates import check_template, filled
 from afl_stream.settings.kafka_passthrough import (
     KINDS,
     LibrdkafkaSettings,
     as_text,
-    canonical,
     flattened,
     is_hidden,
     kind_and_name,
     name_in_variable,
+    passed_start,
     refusal,
+    same_setting,
     shown,
 )
+from afl_stream.settings.lifecycle import LifecycleSettings
+from afl_stream.settings.logs import LoggingSettings
+from afl_stream.settings.monitoring import MetricsSettings, PresenceSettings
+from afl_stream.settings.pubsub import PubSubSettings, check_pubsub
+from afl_stream.settings.registry import RegistrySettings, check_registry
 from afl_stream.settings.sections import (
     TRANSPORTS,
     AgentSettings,
@@ -42,13 +49,17 @@ from afl_stream.settings.sections import (
     StoreSettings,
     TelemetrySettings,
     TopicSettings,
+    WireSettings,
+    check_dispatch,
     check_store,
     choice,
     number,
     refuse_misspelt,
     text,
 )
+from afl_stream.settings.sensitive import KeySettings, SensitiveSettings
 from afl_stream.settings.store_files import LOG_FILE, StoreFile, find_store_file
+from afl_stream.settings.tracing import TracingSettings, check_tracing
 
 __all__ = [
     "MASK",
@@ -58,11 +69,19 @@ __all__ = [
     "EmbeddedSettings",
     "EvaluatorSettings",
     "KafkaSettings",
+    "LoggingSettings",
+    "LifecycleSettings",
+    "MetricsSettings",
+    "PresenceSettings",
+    "PubSubSettings",
+    "RegistrySettings",
     "ScriptSettings",
     "StoreSettings",
     "StreamConfig",
     "TelemetrySettings",
     "TopicSettings",
+    "TracingSettings",
+    "WireSettings",
     "load_config",
 ]
 
@@ -70,7 +89,6 @@ CONFIG_FILE: Final = "afl-stream.toml"
 
 _PREFIX: Final = re.compile(r"[A-Za-z0-9._-]{0,100}\Z")
 _TOPIC_TEMPLATE: Final = re.compile(r"[A-Za-z0-9._-]*(\{prefix\})?[A-Za-z0-9._-]*\{facet\}[A-Za-z0-9._-]*\Z")
-_PLACEHOLDER: Final = re.compile(r"\{([^{}]*)\}")
 _ADDRESS: Final = re.compile(r"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):([0-9]{1,5})\Z")
 _KAFKA_VARIABLE: Final = "AFL_KAFKA_"
 #: Values that appear in many places, and are not secrets under an unknown name.
@@ -92,15 +110,25 @@ class StreamConfig:
     )
     max_event_bytes: int = number(MAX_EVENT_BYTES, 1_000, "largest encoded record")
     topics: TopicSettings = field(default_factory=TopicSettings)
+    wire: WireSettings = field(default_factory=WireSettings)
     embedded: EmbeddedSettings = field(default_factory=EmbeddedSettings)
     kafka: KafkaSettings = field(default_factory=KafkaSettings)
+    registry: RegistrySettings = field(default_factory=RegistrySettings)
     store: StoreSettings = field(default_factory=StoreSettings)
     dispatch: DispatchSettings = field(default_factory=DispatchSettings)
     evaluator: EvaluatorSettings = field(default_factory=EvaluatorSettings)
     scripts: ScriptSettings = field(default_factory=ScriptSettings)
     agent: AgentSettings = field(default_factory=AgentSettings)
+    lifecycle: LifecycleSettings = field(default_factory=LifecycleSettings)
+    pubsub: PubSubSettings = field(default_factory=PubSubSettings)
     answers: AnswerSettings = field(default_factory=AnswerSettings)
     telemetry: TelemetrySettings = field(default_factory=TelemetrySettings)
+    sensitive: SensitiveSettings = field(default_factory=SensitiveSettings)
+    keys: KeySettings = field(default_factory=KeySettings)
+    tracing: TracingSettings = field(default_factory=TracingSettings)
+    logging: LoggingSettings = field(default_factory=LoggingSettings)
+    metrics: MetricsSettings = field(default_factory=MetricsSettings)
+    presence: PresenceSettings = field(default_factory=PresenceSettings)
 
     def __post_init__(self) -> None:
         """Refuse values that cannot work, from whatever source they come."""
@@ -114,11 +142,11 @@ class StreamConfig:
     @property
     def evaluator_group(self) -> str:
         """Group id of the evaluators."""
-        return _filled(self.evaluator.group, self.prefix, "")
+        return filled(self.evaluator.group, self.prefix, "")
 
     def agent_group(self, facet: str) -> str:
         """Return the group id of the agents of this facet, unless the agent names its own."""
-        return _filled(self.agent.group, self.prefix, facet)
+        return filled(self.agent.group, self.prefix, facet)
 
     @property
     def data_dir(self) -> Path:
@@ -145,11 +173,11 @@ class StreamConfig:
         described: dict[str, object] = {}
         for key, setting, value in _settings(self):
             if isinstance(value, LibrdkafkaSettings):
-                start = _passed_start(setting.name)
+                start = passed_start(setting.name)
                 described.update((start + name, one) for name, one in shown(value).items())
                 continue
             if "address" in setting.metadata and isinstance(value, str):
-                described[key] = shown_url(value)
+                described[key] = ",".join(map(shown_url, _urls(setting, value)))
                 continue
             secret = bool(setting.metadata.get("secret")) and value is not None
             described[key] = MASK if secret else value
@@ -163,11 +191,15 @@ class StreamConfig:
                 hidden = {t for name, t in value.items() if is_hidden(name, t) and not _PLAIN_VALUE.match(t)}
                 found |= hidden.union(*map(secrets_of_url, hidden))
             elif isinstance(value, str) and "address" in setting.metadata:
-                found |= secrets_of_url(value)
+                found = found.union(*map(secrets_of_url, _urls(setting, value)))
             elif isinstance(value, str) and setting.metadata.get("secret"):
                 # Older secrets are listed with their ids.
                 found |= {value, *(entry.partition("=")[2] for entry in value.split(","))}
         return frozenset(found)
+
+
+def _urls(setting: dataclasses.Field[Any], value: str) -> list[str]:
+    return value.split(",") if setting.metadata["several"] else [value]
 
 
 class _Given(NamedTuple):
@@ -187,7 +219,7 @@ def load_config(path: Path | str | None = None, environ: Mapping[str, str] | Non
     given = _from_table(_read_toml(file, required=path is not None), str(file))
     for key, setting in _from_environment(os.environ if environ is None else environ).items():
         # sasl.mechanism of a variable replaces sasl.mechanisms of the file.
-        for other in [other for other in given if _same_setting(other, key)]:
+        for other in [other for other in given if same_setting(other, key)]:
             del given[other]
         given[key] = setting
     return _built(given, str(file))
@@ -313,17 +345,6 @@ def _own_names(section: Any) -> list[str]:
     return [f.name for f in dataclasses.fields(section) if "passed_through" not in f.metadata]
 
 
-def _passed_start(kind: str) -> str:
-    return f"kafka.{kind}." if kind in KINDS else "kafka."
-
-
-def _same_setting(one: str, other: str) -> bool:
-    if not (one.startswith("kafka.") and other.startswith("kafka.")):
-        return one == other
-    (kind, name), (other_kind, other_name) = (kind_and_name(key.removeprefix("kafka.")) for key in (one, other))
-    return (kind, canonical(name)) == (other_kind, canonical(other_name))
-
-
 def _of_unknown(value: object) -> object:
     """Return what may be shown of an unknown key's value: the key may be the misspelt name of a secret."""
     return MASK if may_be_secret(value) else value
@@ -341,6 +362,8 @@ def _typed(owner: type, name: str, value: object, source: str, key: str) -> obje
         if not isinstance(value, bool):
             raise ConfigError(source, key, value, "true or false")
         return value
+    if _setting(owner, name).metadata.get("listed") and isinstance(value, list) and all(type(v) is str for v in value):
+        return ", ".join(value)
     wanted = int if hint in (int, int | None) else str
     # bool is an int for Python, but `replication = true` is a mistake.
     if not isinstance(value, wanted) or isinstance(value, bool):
@@ -382,29 +405,16 @@ def _check(config: StreamConfig, source: str) -> None:
             source, "topics.facet_template", config.topics.facet_template, "a topic name with {facet}, maybe {prefix}"
         )
     check_store(config.store, source)
-    _check_dispatch(config.dispatch, source)
+    check_pubsub(config.pubsub, source)
+    check_registry(config.registry, source)
+    check_tracing(config.tracing, source)
+    check_dispatch(config.dispatch, source)
     if deadlines_of(config.evaluator.deadlines or "") is None:
         raise ConfigError(source, "evaluator.deadlines", config.evaluator.deadlines, DEADLINES_FORM)
-    _check_template(source, "evaluator.group", config.evaluator.group, {"prefix"})
-    _check_template(source, "agent.group", config.agent.group, {"prefix", "facet"})
+    check_template(source, "evaluator.group", config.evaluator.group, {"prefix"})
+    check_template(source, "agent.group", config.agent.group, {"prefix", "facet"})
     _check_kafka(config, source)
-    _check_answers(config.answers, source)
-
-
-def _check_answers(answers: AnswerSettings, source: str) -> None:
-    if not is_key_id(answers.token_key_id):
-        raise ConfigError(source, "answers.token_key_id", answers.token_key_id, f"a key's id: {KEY_ID_FORM}")
-    if older_keys(answers.older_secrets or "", answers.token_key_id) is None:
-        wanted = "ID=SECRET, separated by commas: each id once, and none of them token_key_id"
-        raise ConfigError(source, "answers.older_secrets", MASK, wanted)
-
-
-def _check_dispatch(dispatch: DispatchSettings, source: str) -> None:
-    idle = "topic_facets" if dispatch.default == "topic" else "task_facets"
-    found = getattr(dispatch, idle)
-    if found:
-        wanted = f"no such setting while dispatch.default is {dispatch.default}: those are dispatched so anyway"
-        raise ConfigError(source, f"dispatch.{idle}", found, wanted)
+    check_answers(config.answers, source)
 
 
 def _check_kafka(config: StreamConfig, source: str) -> None:
@@ -419,22 +429,13 @@ def _check_kafka(config: StreamConfig, source: str) -> None:
         raise ConfigError(source, "transport", config.transport, wanted)
     if kafka.cluster_id == "":
         raise ConfigError(source, "kafka.cluster_id", "", "the id of a cluster, or no such setting at all")
+    if kafka.instance_id == "":
+        raise ConfigError(source, "kafka.instance_id", "", "a name that no other process has, or no such setting")
     for kind in ("client", *KINDS):
         for name, value in getattr(kafka, kind).items():
             expected = refusal(name, value, kafka.group_protocol)
             if expected is not None:
-                raise ConfigError(source, _passed_start(kind) + name, _masked(name, value), expected)
-
-
-def _check_template(source: str, key: str, template: str, allowed: set[str]) -> None:
-    rest = _PLACEHOLDER.sub("", template)
-    if not template or "{" in rest or "}" in rest or not set(_PLACEHOLDER.findall(template)) <= allowed:
-        wanted = " and ".join(f"{{{name}}}" for name in sorted(allowed))
-        raise ConfigError(source, key, template, f"a group id with no placeholder but {wanted}")
-
-
-def _filled(template: str, prefix: str, facet: str) -> str:
-    return template.replace("{prefix}", prefix).replace("{facet}", facet)
+                raise ConfigError(source, passed_start(kind) + name, _masked(name, value), expected)
 
 
 def _known(name: str, names: list[str]) -> str:

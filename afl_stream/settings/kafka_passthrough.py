@@ -49,6 +49,7 @@ _REFUSED: Final[Mapping[str, str]] = {
     "default.topic.config": "the settings themselves: each is passed through under its own name",
     "enable.partition.eof": "no such setting: the end of a partition is found by its offsets",
     "group.id": _GROUP_NAMES,
+    "group.instance.id": "kafka.instance_id in its place: each member of a process gets a name of its own from it",
     "group.protocol": "kafka.group_protocol in its place",
     "group.protocol.type": "kafka.group_protocol in its place",
     "group.remote.assignor": _SPREAD,
@@ -160,3 +161,16 @@ def refusal(name: str, value: str, group_protocol: str) -> str | None:
     if group_protocol == "consumer" and known in _DECIDED_BY_BROKER:
         return f"no such setting: with group_protocol = consumer the broker decides ({_DECIDED_BY_BROKER[known]})"
     return _REFUSED.get(known)
+
+
+def passed_start(kind: str) -> str:
+    """Return how the keys of settings that are passed through to this kind of client begin."""
+    return f"kafka.{kind}." if kind in KINDS else "kafka."
+
+
+def same_setting(one: str, other: str) -> bool:
+    """Return whether two keys mean the same setting: librdkafka has several names for some."""
+    if not (one.startswith("kafka.") and other.startswith("kafka.")):
+        return one == other
+    (kind, name), (other_kind, other_name) = (kind_and_name(key.removeprefix("kafka.")) for key in (one, other))
+    return (kind, canonical(name)) == (other_kind, canonical(other_name))

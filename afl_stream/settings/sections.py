@@ -19,7 +19,11 @@ GROUP_PROTOCOLS: Final = ("classic", "consumer")
 LOST_RECORDS: Final = ("stop", "continue")
 LOST_OFFSETS: Final = ("continue", "refuse")
 DISPATCH_MODES: Final = ("topic", "task")
+RECORD_FORMATS: Final = ("avro", "json")
+HEADER_FORMS: Final = ("compact", "cloudevents")
 TELEMETRY_SINKS: Final = ("off", "logging", "opentelemetry")
+#: What the lines of telemetry are about.
+TELEMETRY_DETAILS: Final = ("steps", "states")
 
 
 def number(default: int | None, minimum: int, meaning: str) -> Any:
@@ -33,14 +37,19 @@ def text(default: str | None, meaning: str, secret: bool = False) -> Any:
     return field(default=default, metadata={"secret": secret, "meaning": meaning}, repr=not secret)
 
 
+def listed(default: str | None, meaning: str) -> Any:
+    """Declare names, separated by commas; in a file also a list of strings."""
+    return field(default=default, metadata={"listed": True, "meaning": meaning})
+
+
 def flag(default: bool, meaning: str) -> Any:
     """Declare yes or no; `true` or `false` in the environment."""
     return field(default=default, metadata={"flag": True, "meaning": meaning})
 
 
-def address(default: str | None, meaning: str) -> Any:
-    """Declare a url, which may hold a user and a password: it is shown without them."""
-    return field(default=default, metadata={"address": True, "meaning": meaning}, repr=False)
+def address(default: str | None, meaning: str, several: bool = False) -> Any:
+    """Declare a url, which may hold a user and a password: it is shown without them; `several`, parted by commas."""
+    return field(default=default, metadata={"address": True, "several": several, "meaning": meaning}, repr=False)
 
 
 def choice(default: str, choices: tuple[str, ...], meaning: str) -> Any:
@@ -57,7 +66,9 @@ class TopicSettings:
     """Names and sizes of topics."""
 
     facet_template: str = text("{prefix}events.{facet}", "name of a facet's topic")
-    control_partitions: int = number(6, 1, "partitions of control, commands and external, the same for all three")
+    control_partitions: int = number(
+        6, 1, "partitions of control, commands and external, and of a hosted workflow's topics: the same for all"
+    )
     event_partitions: int = number(12, 1, "partitions of a facet's topic that declares none of its own")
     replication: int | None = number(
         None, 1, "replicas of each topic; by default 3, or as many as the cluster has brokers if those are fewer"
@@ -83,6 +94,9 @@ class KafkaSettings:
     bootstrap: str | None = text(None, "brokers to ask first: host:port, separated by commas")
     group_protocol: str = choice(
         "classic", GROUP_PROTOCOLS, "`classic`, or `consumer`: the broker assigns partitions (Kafka 4.0 and later)"
+    )
+    instance_id: str | None = text(
+        None, "name of this process in its groups (static membership): its restart moves no partition"
     )
     connect_timeout_s: int = number(30, 1, "how long a process that starts waits for the first answer of a broker")
     outage_timeout_s: int = number(600, 1, "how long a running process waits for brokers to come back before it ends")
@@ -190,13 +204,29 @@ class DispatchSettings:
         return self.default == "task" or bool(self.exceptions)
 
 
+def check_dispatch(dispatch: DispatchSettings, source: str) -> None:
+    """Refuse facets that are listed for the way that is the default; `source` says where. Raises ConfigError."""
+    idle = "topic_facets" if dispatch.default == "topic" else "task_facets"
+    found = getattr(dispatch, idle)
+    if found:
+        wanted = f"no such setting while dispatch.default is {dispatch.default}: those are dispatched so anyway"
+        raise ConfigError(source, f"dispatch.{idle}", found, wanted)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvaluatorSettings:
     """The control loop."""
 
     group: str = text("{prefix}evaluator", "group id of the evaluators")
+    processes: int = number(
+        1, 1, "processes of `afl-stream evaluator`; on SQLite each has a file and partitions of its own"
+    )
+    one_file: bool = flag(False, "whether several processes share one SQLite file, as members of the group")
     batch_records: int = number(500, 1, "most records of one transaction")
     batch_ms: int = number(50, 1, "time of one transaction, above which the next has fewer records: others wait for it")
+    commit_beside_records: int = number(
+        32, 1, "answers of a batch from which on its commit runs beside the computing of the next batch"
+    )
     parked_answer_expiry_ms: int = number(86_400_000, 1, "how long an early or unknown answer is parked")
     max_parked_answers: int = number(
         limits.MAX_PARKED_ANSWERS, 1, "parked answers in all; more are dead letters, TooManyParked"
@@ -299,14 +329,40 @@ class AgentSettings:
         "where the group's committed offsets are gone: `continue` reads all again, but for events of runs that have "
         "ended; `refuse` ends with 3",
     )
+    lost_records: str = choice(
+        "stop",
+        LOST_RECORDS,
+        "when the committed offset is outside its log: `stop`, or report what is lost and `continue` from the log's "
+        "beginning",
+    )
     max_stuck_handlers: int = number(
         limits.MAX_STUCK_HANDLERS, 0, "handlers that still run after their time was up; with one more the agent ends"
+    )
+    retry: str = text(
+        "",
+        "the retry policy of handlers that are registered without one, as in "
+        "`attempts=3, backoff=0.5, on=ConnectionError`; by default a handler that raises is not tried again",
+    )
+    inline_handlers: bool = flag(
+        True, "whether handlers that are known to be quick run on the thread that reads, which takes less CPU"
     )
     skip_cancelled: bool = flag(True, "whether events of cancelled and reset runs are skipped, and not handled")
     allowed_handlers: str = text(
         ".",
         "what `--registry` may load: modules (`shop`), patterns (`shop_*`) and folders (`./handlers`), separated by "
         "commas; `.` is the folder that the agent was started in",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WireSettings:
+    """The form of the records that are written. Readers take every form."""
+
+    headers: str = choice(
+        "compact",
+        HEADER_FORMS,
+        "headers of records: `compact`: `content-type`, and all else in one header, `afl`; or `cloudevents`: a header "
+        "for each attribute, by the Kafka binding of CloudEvents, for other programs that read these",
     )
 
 
@@ -331,6 +387,11 @@ class TelemetrySettings:
         "`off`; `logging`: lines of JSON; or `opentelemetry`: traces and metrics, with the extra `otel`",
     )
     file: str | None = text(None, "with `logging`, the file that lines are appended to; by default standard error")
+    detail: str = choice(
+        "steps",
+        TELEMETRY_DETAILS,
+        "with `logging`: `steps`, lines about runs, steps and events; or `states`, about each state and iteration too",
+    )
     values: bool = flag(False, "with `logging`, whether the outputs of runs are logged")
     endpoint: str | None = address(
         None,

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Final, NamedTuple
 from urllib.parse import quote
 
+from afl_stream.settings.store_parts import parts_path
+
 #: The embedded log's; until releases before this one also a cluster's.
 STORE_FILE: Final = "store.sqlite3"
 #: A cluster's.
@@ -43,6 +45,11 @@ def is_of_embedded_log(topic_id: str) -> bool:
     return topic_id.isascii() and topic_id.isdigit() and len(topic_id) < 20
 
 
+def is_store_at(path: Path) -> bool:
+    """Return whether this file is there, or the parts that it is divided into."""
+    return path.exists() or parts_path(path).exists()
+
+
 def find_store_file(data_dir: Path, *, is_kafka: bool, named: str | None = None) -> StoreFile:
     """Return the store of the embedded log, or of the cluster; the file need not exist yet.
 
@@ -55,7 +62,7 @@ def find_store_file(data_dir: Path, *, is_kafka: bool, named: str | None = None)
     whose = "the Kafka cluster's" if is_kafka else "the embedded log's"
     others = "the embedded log's" if is_kafka else "a Kafka cluster's"
     shared = data_dir / STORE_FILE
-    if own.exists():
+    if is_store_at(own):
         return StoreFile(own, f"{whose}; {STORE_FILE} is {others}" if shared.exists() else whose)
     if not shared.exists():
         if not is_kafka and (data_dir / KAFKA_STORE_FILE).exists():

@@ -13,7 +13,19 @@ from afl_stream.errors import DeclarationError
 from afl_stream.resources import topic_texts
 
 #: Every kind of topic that the runtime knows; each has its file.
-KINDS: Final = ("facet", "control", "commands", "external", "lifecycle", "definitions", "schemas", "dlq")
+KINDS: Final = (
+    "facet",
+    "control",
+    "commands",
+    "external",
+    "lifecycle",
+    "definitions",
+    "schemas",
+    "presence",
+    "dlq",
+    "pubsub",
+    "pubsub_state",
+)
 _CLEANUP_POLICIES: Final = ("delete", "compact", "compact,delete")
 #: Settings that a declaration may name in place of a number.
 _COUNT_SETTINGS: Final = ("control_partitions", "event_partitions", "replication")

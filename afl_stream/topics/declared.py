@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, Protocol
@@ -14,12 +14,13 @@ from afl_stream.errors import (
     TooFewBrokers,
     TooFewPartitions,
     TopicMissing,
-    TopicNameRefused,
     TopicTooSmall,
 )
-from afl_stream.limits import MAX_TOPIC_NAME_CHARS, RECORD_OVERHEAD_BYTES
+from afl_stream.limits import RECORD_OVERHEAD_BYTES
 from afl_stream.settings.config import StreamConfig
 from afl_stream.topics.declarations import TopicDeclaration, load_declarations
+from afl_stream.topics.topic_names import check_topic_name as check_topic_name
+from afl_stream.topics.topic_names import claim, quoted
 
 #: Topics that every deployment has once, facets and dead letters aside.
 FIXED_KINDS: Final = ("control", "commands", "external", "lifecycle", "definitions", "schemas")
@@ -32,7 +33,8 @@ USUAL_REPLICATION: Final = 3
 #: Kafka's default for a topic without a setting.
 _KAFKA_MAX_MESSAGE_BYTES: Final = 1_048_588
 
-_LEGAL: Final = re.compile(r"[A-Za-z0-9._-]+\Z")
+#: Topics of texts, not of records with a schema.
+_WITHOUT_RECORDS: Final = ("schemas",)
 
 
 class PlanAction(StrEnum):
@@ -91,7 +93,8 @@ class Topology:
         self._declared = declarations or load_declarations(config.topics.declarations)
         self._fixed = {kind: self._filled(self._declared[kind].name) for kind in FIXED_KINDS}
         self._shared = {facet: self._filled(topic) for facet, topic in self._declared["facet"].shared.items()}
-        for name in (*self._fixed.values(), *self._shared.values()):
+        self._presence = self._filled(self._declared["presence"].name)
+        for name in (*self._fixed.values(), self._presence, *self._shared.values()):
             check_topic_name(name)
         wanted = config.topics.control_partitions
         for kind in _CO_PARTITIONED_KINDS:
@@ -129,6 +132,10 @@ class Topology:
         """Return the topic of the writer schemas."""
         return self._fixed["schemas"]
 
+    def presence(self) -> str:
+        """Return the topic on which processes announce themselves. A deployment works without it, too."""
+        return self._presence
+
     def facet(self, facet: str) -> str:
         """Return the topic of a facet's events."""
         shared = self._shared.get(facet)
@@ -141,6 +148,15 @@ class Topology:
     def is_shared(self, topic: str) -> bool:
         """Return whether `topics/` declares this topic for events of several facets."""
         return topic in self._shared.values()
+
+    def has_several_schemas(self, topic: str) -> bool:
+        """Return whether this topic carries several record types, or the events of several facets."""
+        kind = next((kind for kind, name in self._fixed.items() if name == topic), None)
+        return self.is_shared(topic) or (kind is not None and len(self._declared[kind].value) > 1)
+
+    def record_schemas(self) -> dict[str, tuple[str, ...]]:
+        """Return the shipped schemas of the records of each topic that every deployment has once."""
+        return {name: self._declared[kind].value for kind, name in self._fixed.items() if kind not in _WITHOUT_RECORDS}
 
     def facets_of(self, topic: str) -> tuple[str, ...]:
         """Return the facets whose events a topic carries, as far as names and `topics/` say; none for other topics."""
@@ -155,18 +171,47 @@ class Topology:
         rest = original.removeprefix(self._config.prefix)
         return check_topic_name(self._filled(self._declared["dlq"].name).replace("{original}", rest))
 
+    def is_dead_letters(self, topic: str) -> bool:
+        """Return whether a topic of this name has dead letters."""
+        before, _, after = self._filled(self._declared["dlq"].name).partition("{original}")
+        return len(topic) > len(before + after) and topic.startswith(before) and topic.endswith(after)
+
+    def facet_and_dead_letter_pattern(self) -> str:
+        """Return a regular expression that every topic of events or of dead letters matches; see `facet_pattern`."""
+        before, _, after = self._filled(self._declared["dlq"].name).partition("{original}")
+        return f"{self.facet_pattern()[:-2]}|{quoted(before)}.+{quoted(after)})$"
+
+    def pubsub(self, workflow: str, topic: str) -> str:
+        """Return the topic that carries a topic of an event-driven workflow."""
+        return check_topic_name(self._of_workflow("pubsub", workflow).replace("{topic}", topic))
+
+    def pubsub_state(self, workflow: str) -> str:
+        """Return the topic that stores the requests of an event-driven workflow."""
+        return check_topic_name(self._of_workflow("pubsub_state", workflow))
+
+    def is_pubsub_state(self, topic: str) -> bool:
+        """Return whether a topic of this name stores the requests of some event-driven workflow."""
+        before, _, after = self._filled(self._declared["pubsub_state"].name).partition("{workflow}")
+        return (
+            topic.startswith(before)
+            and topic.endswith(after)
+            and "." not in topic[len(before) : len(topic) - len(after)]
+        )
+
     def facet_pattern(self) -> str:
         """Return a regular expression that every facet's topic matches, as consumers subscribe to it: it begins with ^.
 
         Where the template is `{facet}` alone it matches other topics too: ask `is_facet_topic` about each.
         """
         before, _, after = self._filled(self._config.topics.facet_template, "\0").partition("\0")
-        patterns = [f"{_quoted(before)}.+{_quoted(after)}", *(_quoted(t) for t in sorted(set(self._shared.values())))]
+        patterns = [f"{quoted(before)}.+{quoted(after)}", *(quoted(t) for t in sorted(set(self._shared.values())))]
         return f"^({'|'.join(patterns)})$"
 
     def is_facet_topic(self, topic: str) -> bool:
         """Return whether this is a topic of events: it matches the pattern and is none of the others."""
-        if topic in self._fixed.values() or topic.startswith((self.dlq("x").removesuffix("x"), "__")):
+        of_workflows = self._filled(self._declared["pubsub"].name).partition("{")[0]
+        others = (self._presence, *self._fixed.values())
+        if topic in others or topic.startswith((self.dlq("x").removesuffix("x"), of_workflows, "__")):
             return False
         return re.fullmatch(self.facet_pattern(), topic) is not None
 
@@ -177,13 +222,13 @@ class Topology:
         when `topics/` says so. Raises TopicNameRefused.
         """
         claimed: dict[str, tuple[str, str]] = {}
-        for kind, name in self._fixed.items():
-            _claim(claimed, name, f"the {kind} topic")
+        for kind, name in (*self._fixed.items(), ("presence", self._presence)):
+            claim(claimed, name, f"the {kind} topic")
         for facet in sorted(set(facets)):
             topic = self.facet(facet)
-            _claim(claimed, topic, f"topic {topic}" if facet in self._shared else f"facet {facet}")
+            claim(claimed, topic, f"topic {topic}" if facet in self._shared else f"facet {facet}")
         for topic, _ in list(claimed.values()):
-            _claim(claimed, self.dlq(topic), f"the dead letters of {topic}")
+            claim(claimed, self.dlq(topic), f"the dead letters of {topic}")
 
     def specs(self, facets: Iterable[str], brokers: int | None = None) -> list[TopicSpec]:
         """Return every topic that a deployment with these facets needs, in order of name kinds.
@@ -192,17 +237,22 @@ class Topology:
         """
         facets = sorted(facet for facet in set(facets) if self.carries(facet))
         self.check_names(facets)
-        specs = {name: self._spec(kind, name, brokers) for kind, name in self._fixed.items()}
+        specs = {name: self.spec(kind, name, brokers) for kind, name in self._fixed.items()}
         read = [self._fixed[kind] for kind in _DEAD_LETTERED_KINDS]
         for facet in facets:
             name = self.facet(facet)
-            spec = self._spec("facet", name, brokers, self._declared["facet"].sizes.get(facet, {}))
+            spec = self.spec("facet", name, brokers, self._declared["facet"].sizes.get(facet, {}))
             # A shared topic must suit the most demanding of its facets.
             specs[name] = spec if name not in specs else _larger(specs[name], spec)
             read.append(name)
         for name in dict.fromkeys(read):
-            specs[self.dlq(name)] = self._spec("dlq", self.dlq(name), brokers)
+            specs[self.dlq(name)] = self.spec("dlq", self.dlq(name), brokers)
+        specs[self._presence] = self.spec("presence", self._presence, brokers)
         return list(specs.values())
+
+    def _required(self, facets: Iterable[str]) -> list[TopicSpec]:
+        """Return the topics without which nothing works."""
+        return [spec for spec in self.specs(facets) if spec.name != self._presence]
 
     def names(self, facets: Iterable[str]) -> list[str]:
         """Return the name of every topic that a deployment with these facets needs."""
@@ -217,9 +267,18 @@ class Topology:
         declared with more replicas, or would get fewer than usual because a broker is away.
         """
         facets = list(facets)
-        by_copies = {n: {s.name: s for s in self.specs(facets, n)} for n in range(1, USUAL_REPLICATION + 1)}
+        return self.plan_of(lambda copies: self.specs(facets, copies), existing, brokers)
+
+    def plan_of(
+        self,
+        specs: Callable[[int | None], Sequence[TopicSpec]],
+        existing: Mapping[str, ExistingTopic],
+        brokers: int | None = None,
+    ) -> list[TopicPlan]:
+        """Plan topics as `plan` does: those that `specs` gives for a number of brokers."""
+        by_copies = {n: {s.name: s for s in specs(n)} for n in range(1, USUAL_REPLICATION + 1)}
         plans = []
-        for spec in self.specs(facets, brokers):
+        for spec in specs(brokers):
             found = existing.get(spec.name)
             if found is not None and spec.is_replication_chosen and spec.replication < found.replication:
                 # More copies than brokers answer now: one of them is away, and the topic is as it should be.
@@ -249,7 +308,7 @@ class Topology:
         TooFewPartitions (any other). More partitions than declared are accepted there.
         """
         needed_bytes = self._config.max_event_bytes + RECORD_OVERHEAD_BYTES
-        for spec in self.specs(facets):
+        for spec in self._required(facets):
             found = existing.get(spec.name)
             if found is None:
                 raise TopicMissing(spec.name, self._purpose(spec.name, facets))
@@ -258,12 +317,17 @@ class Topology:
                 raise TopicTooSmall(spec.name, limit, needed_bytes)
         self._require_partitions(facets, existing)
 
-    def _require_partitions(self, facets: Iterable[str], existing: Mapping[str, ExistingTopic]) -> None:
+    def require_together(self, existing: Mapping[str, ExistingTopic]) -> None:
+        """Raise PartitionsDiffer when control, commands and external have not the partitions that are set."""
         expected, bootstrap = self._config.topics.control_partitions, self._config.kafka.bootstrap
         together = {self._fixed[kind]: existing[self._fixed[kind]].partitions for kind in _CO_PARTITIONED_KINDS}
         if set(together.values()) != {expected}:
             raise PartitionsDiffer(together, expected, bootstrap)
-        for spec in self.specs(facets):
+
+    def _require_partitions(self, facets: Iterable[str], existing: Mapping[str, ExistingTopic]) -> None:
+        self.require_together(existing)
+        bootstrap = self._config.kafka.bootstrap
+        for spec in self._required(facets):
             found = existing[spec.name].partitions
             if found < spec.partitions:
                 raise TooFewPartitions(spec.name, found, spec.partitions, bootstrap)
@@ -275,13 +339,17 @@ class Topology:
         kinds = [kind for kind, name in self._fixed.items() if name == topic]
         return kinds[0] if kinds else "dead letters"
 
+    def _of_workflow(self, kind: str, workflow: str) -> str:
+        return self._filled(self._declared[kind].name).replace("{workflow}", workflow)
+
     def _filled(self, template: str, facet: str = "") -> str:
         name = template.replace("{facet_template}", self._config.topics.facet_template)
         return name.replace("{prefix}", self._config.prefix).replace("{facet}", facet)
 
-    def _spec(
+    def spec(
         self, kind: str, name: str, brokers: int | None = None, sizes: Mapping[str, int] | None = None
     ) -> TopicSpec:
+        """Return a topic of this name, as its kind is declared; `sizes` are counts of its own."""
         declared, sizes = self._declared[kind], sizes or {}
         is_chosen = "replication" not in sizes and self._is_chosen(declared.replication)
         if is_chosen:
@@ -332,23 +400,6 @@ def few_copies(plans: Iterable[TopicPlan], brokers: int) -> str | None:
     )
 
 
-def check_topic_name(name: str) -> str:
-    """Return the name unchanged; raise TopicNameRefused when it is invalid in Kafka."""
-    if len(name) > MAX_TOPIC_NAME_CHARS:
-        raise TopicNameRefused(name, f"{len(name)} characters, Kafka takes {MAX_TOPIC_NAME_CHARS}")
-    if name in (".", "..") or not _LEGAL.match(name):
-        raise TopicNameRefused(name, "Kafka takes A-Z a-z 0-9 . _ - and neither '.' nor '..'")
-    return name
-
-
-def _claim(claimed: dict[str, tuple[str, str]], topic: str, owner: str) -> None:
-    other_topic, other = claimed.setdefault(topic.replace(".", "_"), (topic, owner))
-    if other_topic != topic:
-        raise TopicNameRefused(topic, f"Kafka's metrics would not tell it from {other_topic}, the topic of {other}")
-    if other != owner:
-        raise TopicNameRefused(topic, f"of {owner}, is already the topic of {other}; share it in topics/facet.toml")
-
-
 def _planned(spec: TopicSpec, found: ExistingTopic | None) -> TopicPlan:
     if found is None:
         return TopicPlan(spec=spec, action=PlanAction.CREATE)
@@ -381,8 +432,3 @@ def _larger(one: TopicSpec, other: TopicSpec) -> TopicSpec:
         settings=settings,
         is_replication_chosen=one.is_replication_chosen and other.is_replication_chosen,
     )
-
-
-def _quoted(text: str) -> str:
-    # Only dots can be special here. re.escape would quote hyphens, which librdkafka's expressions do not take.
-    return text.replace(".", "\\.")

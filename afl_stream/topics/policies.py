@@ -19,6 +19,10 @@ _DELETES: Final = (
     "the records of {0} are deleted once they are as old as its retention, while they are still needed: events and "
     "answers cannot be read without their schemas, and workflows cannot be started without their programs"
 )
+_DELETES_STATE: Final = (
+    "the events of requests on {0} are deleted once they are as old as its retention, and requests that wait, or are "
+    "asked again, are lost with them"
+)
 _COMPACTS: Final = "compaction keeps only the last record of each key in {0}, even if the others were not read yet"
 
 
@@ -44,9 +48,10 @@ def unsafe_policies(
         if policy is None:
             continue
         policies = {word.strip() for word in policy.split(",")}
-        if name in kept_whole and policies != {_COMPACT}:
-            why, right = _DELETES, _COMPACT
-        elif name not in kept_whole and _COMPACT in policies:
+        is_state = topology.is_pubsub_state(name)
+        if (name in kept_whole or is_state) and policies != {_COMPACT}:
+            why, right = _DELETES_STATE if is_state else _DELETES, _COMPACT
+        elif name not in (*kept_whole, topology.presence()) and not is_state and _COMPACT in policies:
             why, right = _COMPACTS, "delete"
         else:
             continue

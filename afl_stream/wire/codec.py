@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
+from uuid import UUID
 
 from afl.core.clock import MonotonicClock, monotonic_s
 from afl.core.declared_returns import DeclaredReturns
 from afl.core.text.exception_text import exception_line
 from afl.core.versions import RUNTIME_VERSION, STEP_SCHEMA_VERSION, WORKFLOW_VERSION
-from afl_stream.errors import EventTooLarge, IdRefused, NewerFormat, Reason, SchemaGone, SchemaUnknown, Unreadable
+from afl_stream.errors import (
+    EventTooLarge,
+    IdRefused,
+    NewerFormat,
+    Reason,
+    SchemaGone,
+    SchemaUnknown,
+    Unreadable,
+)
 from afl_stream.limits import (
     MAX_CACHED_SCHEMAS,
     MAX_EVENT_BYTES,
@@ -23,19 +32,27 @@ from afl_stream.transport import UnreadableHeaders
 from afl_stream.wire.avro.afl_types import TypeScope
 from afl_stream.wire.avro.schema import WriterSchema, parse_schema_text
 from afl_stream.wire.control_json import decode_json, looks_like_json
-from afl_stream.wire.framing import Framing, SingleObjectFraming
-from afl_stream.wire.messages import Event, ExternalEvent, Message, check_workflow_id
+from afl_stream.wire.framing import VALUE_SCHEMA_HEADER, Framing, SingleObjectFraming, schema_of_header
+from afl_stream.wire.messages import Event, ExternalEvent, Message, StepContinue, check_workflow_id
 from afl_stream.wire.payload_schema import event_schema_text, returns_of
 from afl_stream.wire.reader import BodyReader, compile_body_reader
 from afl_stream.wire.schema_source import SchemaLog, SchemaSource, SchemasTopicSource
 from afl_stream.wire.shapes import RECORD_TYPES, shape_of
+from afl_stream.wire.structured_header import (
+    CURRENT_START,
+    STRUCTURED_HEADER,
+    HeaderForm,
+    attributes_of,
+    check_structured,
+    header,
+)
 from afl_stream.wire.versions import CURRENT, HEADERS, check_version
 from afl_stream.wire.writer import BodyWriter, compile_body_writer, compile_event_writer
 
 CONTENT_TYPE_HEADER: Final = "content-type"
 _JSON_CONTENT: Final = b"application/json"
-_TELLING_HEADERS: Final = frozenset({*HEADERS, CONTENT_TYPE_HEADER})
-#: The headers of every record that a release of ours has written.
+_TELLING_HEADERS: Final = frozenset({*HEADERS, CONTENT_TYPE_HEADER, VALUE_SCHEMA_HEADER})
+#: The headers of every record that a release of ours has written, or what its structured header has instead.
 _OWN_HEADERS: Final = frozenset({*HEADERS, "ce_id", "ce_type", "ce_source"})
 #: The headers that say nothing new: nearly every record has just these.
 _USUAL_CONTENTS: Final = frozenset({*(version.encode() for version in CURRENT), b"application/avro"})
@@ -43,10 +60,15 @@ _USUAL_CONTENTS: Final = frozenset({*(version.encode() for version in CURRENT), 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wire:
-    """A framing, and the place where the schemas of its ids are kept."""
+    """A framing, and the place where the schemas of its ids are kept.
+
+    `by_guid` returns the schema of a GUID, and raises as the source does; records name those in a header, or the ids of
+    the source. None: no header names a schema of the source.
+    """
 
     framing: Framing
     source: SchemaSource
+    by_guid: Callable[[UUID], WriterSchema] | None = None
 
 
 class NewEvent:
@@ -94,6 +116,23 @@ class NewEvent:
         self.answer_token = answer_token
 
 
+class NewContinue:
+    """A StepContinue that is written once and not kept: it takes a third of the time of a StepContinue."""
+
+    __slots__ = ("agent", "answer_token", "attempt", "event_id", "group", "result", "step_id", "workflow_id")
+
+    def __init__(self, event: Event, result: Mapping[str, object], agent: str, group: str) -> None:
+        """Answer an event."""
+        self.step_id = event.step_id
+        self.result = result
+        self.workflow_id = event.workflow_id
+        self.event_id = event.id
+        self.attempt = event.attempt
+        self.answer_token = event.answer_token
+        self.agent = agent
+        self.group = group
+
+
 class EventWriter:
     """A writer of the events of one facet, typed by its signature."""
 
@@ -126,37 +165,67 @@ class Codec:
         *,
         also_reads: Sequence[Wire] = (),
         max_event_bytes: int = MAX_EVENT_BYTES,
+        header_form: HeaderForm = HeaderForm.COMPACT,
         clock_s: MonotonicClock = monotonic_s,
     ) -> None:
+        #: How those who write records with this codec write their headers. Either form is read.
+        self.header_form = header_form
         self._wire = wire
         self._wires = (wire, *also_reads)
         self._max_bytes = max_event_bytes
         self._lock = threading.Lock()
-        self._writers: dict[tuple[str, str], tuple[bytes, BodyWriter]] = {}
+        self._writers: dict[tuple[type, str], tuple[bytes, BodyWriter]] = {}
         self._event_writers: dict[tuple[str, str], EventWriter] = {}
-        self._readers: dict[tuple[int, int], BodyReader] = {}
+        #: Readers by what names the schema: the first bytes of a record, framing and id, or the header that names it.
+        self._readers: dict[bytes, BodyReader] = {}
         #: The returns that schemas of events describe, by the first bytes of their records.
         self._returns: dict[bytes, DeclaredReturns] = {}
-        self._head_sizes = tuple({len(each.framing.frame(0, b"")) for each in self._wires})
+        self._head_sizes = tuple(dict.fromkeys(len(each.framing.frame(0, b"")) for each in self._wires))
         self._clock_s = clock_s
         #: By wire: how many losses its source had when schemas were first found missing, and when that was.
         self._missing_since: dict[int, tuple[int, float]] = {}
 
-    def encode(self, message: Message, topic: str = "") -> bytes:
+    def encode(self, message: Message | NewContinue, topic: str = "") -> bytes:
         """Return the value of a record; an Event gets no typed payload here.
 
         Raises ValueRefused, EventTooLarge, and SchemaUnavailable when its schema could not be announced.
         """
-        name = type(message).__name__
-        entry = self._writers.get((name, topic))
+        entry = self._writers.get((message.__class__, topic))
         if entry is None:
-            header = self._announced_header(shape_of(name).schema, topic)
-            entry = self._writers[(name, topic)] = (header, compile_body_writer(name))
+            entry = self.announce(message, topic)
         out = bytearray(entry[0])
-        entry[1](out, message)
+        entry[1](out, message)  # type: ignore[arg-type]  # a new record has the fields that are written
         if len(out) > self._max_bytes:
-            raise EventTooLarge(f"record {name}", len(out), self._max_bytes)
+            raise EventTooLarge(f"record {_record_name(message)}", len(out), self._max_bytes)
         return bytes(out)
+
+    def has_announced(self, message: Message, topic: str = "") -> bool:
+        """Return whether records of this type can be encoded for the topic without asking for their schema."""
+        return (message.__class__, topic) in self._writers
+
+    def announce(self, message: Message | NewContinue, topic: str = "") -> tuple[bytes, BodyWriter]:
+        """Announce the schema of a record's type, and return the beginning of its values and the writer of the rest.
+
+        Raises SchemaUnavailable.
+        """
+        name = _record_name(message)
+        header = self._announced_header(shape_of(name).schema, topic)
+        made = self._writers[(message.__class__, topic)] = (header, compile_body_writer(name))
+        return made
+
+    def can_read(self, value: bytes | None, headers: Iterable[tuple[str, bytes | None]] = ()) -> bool:
+        """Return whether `decode` would ask no one for the value's schema, or finds that it cannot be read."""
+        try:
+            for name, content in headers:
+                if name == VALUE_SCHEMA_HEADER and content is not None:
+                    schema_of_header(content)
+                    return content in self._readers
+            for wire in self._wires:
+                if value and wire.framing.claims(value):
+                    return value[: wire.framing.unframe(value)[1]] in self._readers
+        except Unreadable:
+            return True
+        return True
 
     def event_writer(
         self,
@@ -197,20 +266,33 @@ class Codec:
             raise Unreadable(Reason.EMPTY_VALUE, "the record's value has no bytes")
         if headers.__class__ is UnreadableHeaders:
             raise Unreadable(Reason.BAD_HEADERS, "the name of a header is not UTF-8: no client can read the headers")
-        declared_json = False
+        declared_json, named_schema = False, None
         for name, content in headers:
-            if name in _TELLING_HEADERS and content is not None and content not in _USUAL_CONTENTS:
+            if content is None:
+                continue
+            if name == STRUCTURED_HEADER:
+                if not content.startswith(CURRENT_START):
+                    check_structured(content)
+            elif content not in _USUAL_CONTENTS and name in _TELLING_HEADERS:
                 if name == CONTENT_TYPE_HEADER:
                     declared_json = content.partition(b";")[0].strip().lower() == _JSON_CONTENT
+                elif name == VALUE_SCHEMA_HEADER:
+                    named_schema = content
                 else:
                     check_version(HEADERS[name], content.decode("utf-8", "replace"))
+        if named_schema is not None:
+            return self._reader_of_header(named_schema, headers)(value, 0)
+        if not declared_json or not json_allowed:
+            for size in self._head_sizes:
+                reader = self._readers.get(value[:size])
+                if reader is not None:
+                    return reader(value, size)
         if json_allowed and (declared_json or looks_like_json(value)):
             return decode_json(value)
         for index, wire in enumerate(self._wires):
             if wire.framing.claims(value):
                 schema_id, start = wire.framing.unframe(value)
-                reader = self._readers.get((index, schema_id)) or self._compile_reader(index, schema_id, headers)
-                return reader(value, start)
+                return self._compile_reader(index, schema_id, value[:start], headers)(value, start)
         raise Unreadable(Reason.BAD_MAGIC, f"the value begins with {value[:2].hex(' ')}, which is no known framing")
 
     def returns_of(self, value: bytes | None) -> DeclaredReturns | None:
@@ -230,19 +312,35 @@ class Codec:
         for wire in self._wires:
             wire.source.keep_announced()
 
-    def _compile_reader(self, index: int, schema_id: int, headers: Iterable[tuple[str, bytes | None]]) -> BodyReader:
-        source = self._wires[index].source
+    def _reader_of_header(self, content: bytes, headers: Iterable[tuple[str, bytes | None]]) -> BodyReader:
+        """Return the reader for the schema that a header names, which only a registry can know."""
+        reader = self._readers.get(content)
+        if reader is not None:
+            return reader
+        schema_id = schema_of_header(content)
+        for index, wire in enumerate(self._wires):
+            if wire.by_guid is not None:
+                return self._compile_reader(index, schema_id, content, headers)
+        wanted = "its schema is in a registry, and no registry is set (registry.url)"
+        raise Unreadable(Reason.UNKNOWN_SCHEMA, f"header {VALUE_SCHEMA_HEADER} names {schema_id}: {wanted}")
+
+    def _compile_reader(
+        self, index: int, schema_id: int | UUID, head: bytes, headers: Iterable[tuple[str, bytes | None]]
+    ) -> BodyReader:
+        """Make the reader of the records whose first bytes, or whose header, are `head`, which names a schema."""
+        source, by_guid = self._wires[index].source, self._wires[index].by_guid
         try:
-            schema = source.by_id(schema_id)
+            if isinstance(schema_id, UUID):
+                assert by_guid is not None
+                schema = by_guid(schema_id)
+            else:
+                schema = source.by_id(schema_id)
         except SchemaUnknown as error:
-            given_headers, waited = dict(headers), ""
+            waited = ""
             # Its writer announced the schema before it wrote the record: a topic that lacks it has lost it.
-            if (
-                given_headers.keys() >= _OWN_HEADERS
-                and (why := source.lack(_time_ms(given_headers.get("ce_time")))) is not None
-            ):
+            if _is_ours(headers) and (why := source.lack(_time_ms(header(headers, "ce_time")))) is not None:
                 if self._waits_for_schemas(index, source.losses):
-                    raise SchemaGone(f"{schema_id:016x}", why) from error
+                    raise SchemaGone(error.schema_id, why) from error
                 waited = f"; {why}, and the schema was not announced again within {SCHEMA_WAIT_S:g} s"
             raise Unreadable(Reason.UNKNOWN_SCHEMA, f"{error}{waited}") from error
         try:
@@ -255,14 +353,12 @@ class Codec:
             if len(self._readers) >= MAX_CACHED_SCHEMAS:
                 forgotten = next(iter(self._readers))
                 self._readers.pop(forgotten)
-                self._returns.pop(self._head(*forgotten), None)
-            self._readers[(index, schema_id)] = reader
-            if (returns := returns_of(schema.root)) is not None:
-                self._returns[self._head(index, schema_id)] = returns
+                self._returns.pop(forgotten, None)
+            self._readers[head] = reader
+            # A value whose schema a header names has no first bytes to tell it by.
+            if not isinstance(schema_id, UUID) and (returns := returns_of(schema.root)) is not None:
+                self._returns[head] = returns
         return reader
-
-    def _head(self, index: int, schema_id: int) -> bytes:
-        return self._wires[index].framing.frame(schema_id, b"")
 
     def _waits_for_schemas(self, index: int, losses: int) -> bool:
         """Return whether a schema that is gone may still be announced again.
@@ -278,20 +374,36 @@ class Codec:
         return now_s - since_s < SCHEMA_WAIT_S
 
 
-def single_object_codec(log: SchemaLog, *, max_event_bytes: int = MAX_EVENT_BYTES) -> Codec:
-    """Return the codec for deployments without a schema registry, over the schemas topic.
+def single_object_codec(
+    log: SchemaLog, *, max_event_bytes: int = MAX_EVENT_BYTES, header_form: HeaderForm = HeaderForm.COMPACT
+) -> Codec:
+    """Return the codec for deployments without a schema registry, over the schemas topic."""
+    return Codec(single_object_wire(log), max_event_bytes=max_event_bytes, header_form=header_form)
+
+
+def single_object_wire(log: SchemaLog) -> Wire:
+    """Return Avro's single-object encoding, over the schemas topic.
 
     The schemas of this release's own records are built in: no record of the topic replaces them.
     """
     known = [shape_of(name).schema for name in RECORD_TYPES if name != Event.__name__]
-    wire = Wire(framing=SingleObjectFraming(), source=SchemasTopicSource(log, known))
-    return Codec(wire, max_event_bytes=max_event_bytes)
+    return Wire(framing=SingleObjectFraming(), source=SchemasTopicSource(log, known))
 
 
-def _time_ms(ce_time: bytes | None) -> int | None:
+def _record_name(message: object) -> str:
+    return StepContinue.__name__ if isinstance(message, NewContinue) else type(message).__name__
+
+
+def _is_ours(headers: Iterable[tuple[str, bytes | None]]) -> bool:
+    """Return whether these headers are those that a release of ours gives its records."""
+    given = dict(headers)
+    return {*given, *attributes_of(given.get(STRUCTURED_HEADER))} >= _OWN_HEADERS
+
+
+def _time_ms(written: str | None) -> int | None:
     """Return when a record says that it was written; None when it does not say so in one of our forms."""
     try:
-        return int(datetime.fromisoformat((ce_time or b"").decode()).timestamp() * 1000)
+        return int(datetime.fromisoformat(written or "").timestamp() * 1000)
     except (ValueError, OverflowError):
         return None
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Final
 
-from afl.core.json_objects import DuplicateKey, read_json
-from afl.core.text.exception_text import exception_text
 from afl_stream.errors import Reason, Unreadable
+from afl_stream.wire.json_values import read_json_value
 from afl_stream.wire.messages import Message
 from afl_stream.wire.shapes import build_message, shape_of
 from afl_stream.wire.versions import SUPPORTED, check_version
@@ -38,6 +36,7 @@ _JSON_TYPES: Final = (
     "ResumeSchedule",
     "TriggerSchedule",
     "ExternalEvent",
+    "TopicEvent",
 )
 
 
@@ -47,15 +46,8 @@ def looks_like_json(value: bytes) -> bool:
 
 
 def decode_json(value: bytes) -> Message:
-    """Read an answer, command or external event. Raises Unreadable or NewerFormat, and nothing else."""
-    try:
-        entries = read_json(value.decode())
-    except UnicodeDecodeError as error:
-        raise Unreadable(Reason.BAD_UTF8, exception_text(error)) from error
-    except RecursionError:
-        raise Unreadable(Reason.TOO_DEEP, "the JSON nests too deep") from None
-    except (json.JSONDecodeError, DuplicateKey) as error:
-        raise Unreadable(Reason.BAD_JSON, exception_text(error)) from error
+    """Read an answer, command, external event or topic event. Raises Unreadable or NewerFormat, and nothing else."""
+    entries = read_json_value(value)
     if not isinstance(entries, dict):
         raise Unreadable(Reason.BAD_JSON, "a record is a JSON object")
     for component in SUPPORTED:

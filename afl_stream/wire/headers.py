@@ -1,4 +1,4 @@
-"""Record headers: CloudEvents attributes, trace context and attempt."""
+"""Record headers: what a record is, who sent it and when, its trace context and attempt, in either form."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Final
 
+from afl.core.trace_context import TRACE_HEADERS as TRACE_HEADERS
+from afl.core.trace_context import TRACE_PARENT as TRACE_PARENT
 from afl_stream.transport import Headers
 from afl_stream.wire.codec import CONTENT_TYPE_HEADER
 from afl_stream.wire.messages import (
@@ -16,57 +18,96 @@ from afl_stream.wire.messages import (
     ExternalEvent,
     Lifecycle,
     Message,
+    Pause,
     ProgramDefinition,
     ProgramPointer,
     RerunStep,
     RetryStep,
     ScheduleCommand,
     StoreClaim,
+    TopicEvent,
+    pause_key,
 )
+from afl_stream.wire.milestone_kinds import STEP_STARTED
+from afl_stream.wire.structured_header import (
+    ATTEMPT_HEADER as ATTEMPT_HEADER,
+)
+from afl_stream.wire.structured_header import (
+    SPEC_VERSION as _SPEC_VERSION,
+)
+from afl_stream.wire.structured_header import (
+    STRUCTURED_HEADER,
+    quoted,
+    start_of,
+)
+from afl_stream.wire.structured_header import (
+    HeaderForm as HeaderForm,
+)
+from afl_stream.wire.structured_header import (
+    NamedHeaders as NamedHeaders,
+)
+from afl_stream.wire.structured_header import (
+    header as header,
+)
+from afl_stream.wire.topic_events import CONSUME
 from afl_stream.wire.versions import HEADERS, SUPPORTED
 
-SPEC_VERSION: Final = b"1.0"
+SPEC_VERSION: Final = _SPEC_VERSION.encode()
 AVRO_CONTENT: Final = b"application/avro"
-ATTEMPT_HEADER: Final = "afl_attempt"
 #: On a person's answer: an evaluator reports its outcome in a milestone with this command id.
 COMMAND_HEADER: Final = "afl_command_id"
-#: W3C trace context travels from an event to its answer unchanged.
-TRACE_PARENT: Final = "traceparent"
-TRACE_HEADERS: Final = (TRACE_PARENT, "tracestate")
+_AVRO: Final = (CONTENT_TYPE_HEADER, AVRO_CONTENT)
 
 
 def headers_for(
-    message: Message, *, source: str, at_ms: int | None = None, caused_by: Headers = (), content: bytes = AVRO_CONTENT
+    message: Message,
+    *,
+    source: str,
+    at_ms: int | None = None,
+    caused_by: Headers = (),
+    content: bytes = AVRO_CONTENT,
+    form: HeaderForm = HeaderForm.COMPACT,
 ) -> Headers:
     """Return the headers of a record. `source` is its sender, as a URI reference; `caused_by` has the trace context.
 
     `at_ms` is milliseconds since the epoch, for records that carry no time of their own. The same arguments give the
-    same headers, so a record that is sent twice carries the same `ce_id`.
+    same headers, so a record that is sent twice carries the same id.
     """
-    headers = [
-        ("ce_specversion", SPEC_VERSION),
-        ("ce_id", cloud_event_id(message).encode()),
-        ("ce_type", _type_of(message).encode()),
-        ("ce_source", source.encode()),
-    ]
     own_ms = getattr(message, "created_at", None) or getattr(message, "at", None)
     time_ms = own_ms if own_ms is not None else at_ms
-    if time_ms is not None:
-        headers.append(("ce_time", rfc3339(time_ms).encode()))
     subject = (
         getattr(message, "step_id", None)
         or getattr(message, "workflow_id", None)
         or getattr(message, "schedule_id", None)
+        or getattr(message, "request_id", None)
     )
+    attempt = getattr(message, "attempt", None)
+    versions = tuple(str(getattr(message, component, SUPPORTED[component])) for component in SUPPORTED)
+    record_id, event_type = cloud_event_id(message), _type_of(message)
+    if form is HeaderForm.COMPACT:
+        members = [start_of(event_type=event_type, source=source, versions=versions) + f'"id":{quoted(record_id)}']
+        if subject is not None:
+            members.append(f'"subject":{quoted(subject)}')
+        if time_ms is not None:
+            members.append(f'"time":"{rfc3339(time_ms)}"')
+        if attempt is not None:
+            members.append(f'"attempt":{attempt}')
+        described: Headers = ((CONTENT_TYPE_HEADER, content), (STRUCTURED_HEADER, f"{','.join(members)}}}".encode()))
+        return described + trace_context(caused_by)
+    headers = [
+        ("ce_specversion", SPEC_VERSION),
+        ("ce_id", record_id.encode()),
+        ("ce_type", event_type.encode()),
+        ("ce_source", source.encode()),
+    ]
+    if time_ms is not None:
+        headers.append(("ce_time", rfc3339(time_ms).encode()))
     if subject is not None:
         headers.append(("ce_subject", subject.encode()))
-    attempt = getattr(message, "attempt", None)
     if attempt is not None:
         headers.append((ATTEMPT_HEADER, str(attempt).encode()))
     headers.append((CONTENT_TYPE_HEADER, content))
-    headers += [
-        (name, str(getattr(message, component, SUPPORTED[component])).encode()) for name, component in HEADERS.items()
-    ]
+    headers += [(name, version.encode()) for name, version in zip(HEADERS, versions, strict=True)]
     return (*headers, *trace_context(caused_by))
 
 
@@ -76,21 +117,30 @@ class _RecurringHeaders:
     The headers that are the same in all of them are made once.
     """
 
-    def __init__(self, ce_type: str, *, source: str) -> None:
+    def __init__(self, event_type: str, *, source: str, form: HeaderForm, content: bytes = AVRO_CONTENT) -> None:
+        self._is_compact = form is HeaderForm.COMPACT
+        self._start = f'{start_of(event_type=event_type, source=source)}"id":'
+        self._content = (CONTENT_TYPE_HEADER, content)
         self._specversion = ("ce_specversion", SPEC_VERSION)
-        self._type_and_source = (("ce_type", ce_type.encode()), ("ce_source", source.encode()))
-        self._content_and_versions = (
-            (CONTENT_TYPE_HEADER, AVRO_CONTENT),
-            *((name, SUPPORTED[component].encode()) for name, component in HEADERS.items()),
-        )
+        self._type_and_source = (("ce_type", event_type.encode()), ("ce_source", source.encode()))
+        versions = tuple((name, SUPPORTED[component].encode()) for name, component in HEADERS.items())
+        self._content_and_versions = (self._content, *versions)
 
-    def _of(self, ce_id: bytes, subject: bytes, attempt: int, at_ms: int) -> Headers:
+    def _structured(self, record_id: str, subject: str, attempt: int, at_ms: int) -> bytes:
+        return (
+            f'{self._start}{quoted(record_id)},"subject":{quoted(subject)},"time":"{rfc3339(at_ms)}",'
+            f'"attempt":{attempt}}}'
+        ).encode()
+
+    def _of(self, record_id: str, subject: str, attempt: int, at_ms: int) -> Headers:
+        if self._is_compact:
+            return (self._content, (STRUCTURED_HEADER, self._structured(record_id, subject, attempt, at_ms)))
         return (
             self._specversion,
-            ("ce_id", ce_id),
+            ("ce_id", record_id.encode()),
             *self._type_and_source,
             ("ce_time", rfc3339(at_ms).encode()),
-            ("ce_subject", subject),
+            ("ce_subject", subject.encode()),
             (ATTEMPT_HEADER, b"%d" % attempt),
             *self._content_and_versions,
         )
@@ -99,38 +149,81 @@ class _RecurringHeaders:
 class EventHeaders(_RecurringHeaders):
     """The headers of one facet's events."""
 
-    def __init__(self, event_type: str, *, source: str) -> None:
-        super().__init__(f"afl.event.{event_type}", source=source)
+    def __init__(self, event_type: str, *, source: str, form: HeaderForm = HeaderForm.COMPACT) -> None:
+        super().__init__(f"afl.event.{event_type}", source=source, form=form)
 
-    def of(self, *, event_id: str, step_key: bytes, attempt: int, created_at_ms: int) -> Headers:
-        """Return the headers of one event."""
-        return self._of(event_id.encode(), step_key, attempt, created_at_ms)
+    def of(
+        self, *, event_id: str, step_id: str, attempt: int, created_at_ms: int, trace: Headers = ()
+    ) -> Headers | bytes:
+        """Return the headers of one event: packed, if nothing but the structured header is its own."""
+        if not trace and self._is_compact:
+            # As `_structured` does, without the call.
+            return (
+                f'{self._start}{quoted(event_id)},"subject":{quoted(step_id)},"time":"{rfc3339(created_at_ms)}",'
+                f'"attempt":{attempt}}}'
+            ).encode()
+        return self._of(event_id, step_id, attempt, created_at_ms) + trace
 
 
 class ContinueHeaders(_RecurringHeaders):
     """The headers of one agent's StepContinue records."""
 
-    def __init__(self, *, source: str) -> None:
-        super().__init__("afl.StepContinue", source=source)
+    def __init__(self, *, source: str, form: HeaderForm = HeaderForm.COMPACT) -> None:
+        super().__init__("afl.StepContinue", source=source, form=form)
 
     def of(self, *, event: Event, at_ms: int, caused_by: Headers) -> Headers:
         """Return the headers of the answer to an event, whose own headers have the trace context."""
-        headers = self._of(f"{event.id}:StepContinue".encode(), event.step_id.encode(), event.attempt, at_ms)
+        headers = self._of(f"{event.id}:StepContinue", event.step_id, event.attempt, at_ms)
+        if len(caused_by) == 2 and caused_by[1][0] == STRUCTURED_HEADER and caused_by[0][0] == CONTENT_TYPE_HEADER:
+            return headers  # An event of ours without a trace.
         return headers + trace_context(caused_by)
+
+
+class TopicEventHeaders(_RecurringHeaders):
+    """The headers of one sender's topic events. Those that are the same in all of them are made once."""
+
+    def __init__(self, *, source: str, content: bytes, form: HeaderForm = HeaderForm.COMPACT) -> None:
+        super().__init__("afl.TopicEvent", source=source, form=form, content=content)
+
+    def of(self, *, event_id: str, request_id: str, at_ms: int, more: Headers = ()) -> Headers:
+        """Return the headers of one event."""
+        if self._is_compact:
+            members = f'{self._start}{quoted(event_id)},"subject":{quoted(request_id)},"time":"{rfc3339(at_ms)}"}}'
+            return (self._content, (STRUCTURED_HEADER, members.encode()), *more)
+        return (
+            self._specversion,
+            ("ce_id", event_id.encode()),
+            *self._type_and_source,
+            ("ce_time", rfc3339(at_ms).encode()),
+            ("ce_subject", request_id.encode()),
+            *self._content_and_versions,
+            *more,
+        )
+
+
+def packed(headers: Headers) -> Headers | bytes:
+    """Return headers as an outbox row keeps them: of Avro with nothing but the structured header only its content."""
+    if len(headers) == 2 and headers[0] == _AVRO and headers[1][0] == STRUCTURED_HEADER and headers[1][1] is not None:
+        return headers[1][1]
+    return headers
+
+
+def unpacked(kept: Headers | bytes) -> Headers:
+    """Return the headers of a record that an outbox row keeps; rows of earlier releases have them in full."""
+    return (_AVRO, (STRUCTURED_HEADER, kept)) if kept.__class__ is bytes else kept  # type: ignore[return-value]  # bytes are handled
+
+
+def is_event_of(kept: Headers | bytes, facet: str) -> bool:
+    """Return whether the headers of an outbox row, packed or not, are those of an event of this facet."""
+    event_type = f"afl.event.{facet}"
+    if isinstance(kept, bytes):
+        return f'"type":{quoted(event_type)}'.encode() in kept
+    return header(kept, "ce_type") == event_type
 
 
 def trace_context(headers: Iterable[tuple[str, bytes | None]]) -> Headers:
     """Return the trace context among these headers, to be passed on."""
     return tuple([pair for pair in headers if pair[0] in TRACE_HEADERS and pair[1] is not None])
-
-
-def header(headers: Iterable[tuple[str, bytes | None]], name: str) -> str | None:
-    """Return the last header of this name as text, as Kafka clients do; bytes that are not UTF-8 are replaced."""
-    found = None
-    for key, value in headers:
-        if key == name and value is not None:
-            found = value
-    return None if found is None else found.decode("utf-8", "replace")
 
 
 def cloud_event_id(message: Message) -> str:
@@ -144,6 +237,9 @@ def cloud_event_id(message: Message) -> str:
         if message.kind == CONTINUED and message.outputs is not None:
             # A workflow may continue more than once in a millisecond.
             suffix += f"/{message.outputs.get('execution')}"
+        elif message.kind == STEP_STARTED and message.outputs is not None:
+            # So may a step be tried again.
+            suffix += f"#{message.outputs.get('attempt')}"
         return f"{message.step_id or message.workflow_id}:{message.kind}:{message.at}{suffix}"
     if isinstance(message, ProgramDefinition):
         return message.fingerprint
@@ -151,6 +247,11 @@ def cloud_event_id(message: Message) -> str:
         return f"{message.workflow}:{message.fingerprint}"
     if isinstance(message, StoreClaim):
         return f"{message.store}:{message.mark}"
+    if isinstance(message, Pause):
+        return f"{pause_key(message.scope, message.name)}:{message.at}"
+    if isinstance(message, TopicEvent):
+        # What is consumed has the id of what was published.
+        return f"{message.id}:{message.publisher}" if message.kind == CONSUME else message.id
     if isinstance(message, Command):
         about = message.step_id if isinstance(message, RetryStep | RerunStep) else None
         return _command_id(about or message.workflow_id, message)

@@ -1,4 +1,4 @@
-"""The records that travel: events, answers, commands, external events, milestones and program definitions."""
+"""The records that travel: events, answers, commands, external events, milestones, programs, and topic events."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from afl_stream.limits import (
     MAX_STEP_DIGEST_CHARS,
 )
 from afl_stream.wire.schedule_commands import ScheduleCommand as ScheduleCommand
+from afl_stream.wire.topic_events import TopicEvent as TopicEvent
 
 #: The name of a step id in an error.
 STEP_ID: Final = "step id"
@@ -30,6 +31,12 @@ _EVENT_ID: Final = re.compile(rf"({_STEP_ID_TEXT})#(0|[1-9][0-9]{{0,17}})\Z")
 NAME_KEY_PREFIX: Final = "name:"
 #: Key of the records on the definitions topic that claim a store.
 STORE_KEY: Final = "store"
+#: Key prefix of the records on the definitions topic that pause something.
+PAUSE_KEY_PREFIX: Final = "pause:"
+
+
+#: Returns the match of a step id, whose group 1 is the workflow id, or None.
+match_step_id: Final = _STEP_ID.match
 
 
 def is_workflow_id(workflow_id: str) -> bool:
@@ -339,15 +346,35 @@ class StoreClaim:
     at: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pause:
+    """A pause of a facet, of a workflow, or of all, or the end of it, on the definitions topic.
+
+    `scope` is `facet`, `workflow` or `all`; the last record of a scope and a name counts. `at` is milliseconds since
+    the epoch.
+    """
+
+    scope: str
+    name: str
+    is_paused: bool
+    at: int
+    reason: str | None = None
+
+
 Answer: TypeAlias = StepContinue | StepFailed | StepUpdate
 #: The part of a workflow that runs again, or all of it.
 RunAgain: TypeAlias = RetryStep | RerunStep | ResetWorkflow
 #: A command about one workflow.
 Command: TypeAlias = StartWorkflow | CancelWorkflow | RunAgain | DescribeWorkflow | ContinueAsNew
-Definition: TypeAlias = ProgramDefinition | ProgramPointer | StoreClaim
-Message: TypeAlias = Event | Answer | Command | ScheduleCommand | ExternalEvent | Lifecycle | Definition
+Definition: TypeAlias = ProgramDefinition | ProgramPointer | StoreClaim | Pause
+Message: TypeAlias = Event | Answer | Command | ScheduleCommand | ExternalEvent | Lifecycle | Definition | TopicEvent
 
 
 def name_key(workflow: str) -> str:
     """Return the key on the definitions topic that points from a workflow's qualified name to its program."""
     return NAME_KEY_PREFIX + workflow
+
+
+def pause_key(scope: str, name: str) -> str:
+    """Return the key on the definitions topic of a pause."""
+    return f"{PAUSE_KEY_PREFIX}{scope}:{name}"

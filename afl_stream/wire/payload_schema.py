@@ -16,6 +16,7 @@ from afl_stream.wire.avro.afl_types import TypeScope
 
 PAYLOAD_NAMESPACE: Final = "afl.payload"
 SCHEMA_NAMESPACE: Final = "afl.schema"
+RESULT_NAMESPACE: Final = "afl.result"
 VALUE_NAME: Final = "afl.v1.Value"
 EXTRA_FIELD: Final = "_extra"
 ABSENT_FIELD: Final = "_absent"
@@ -84,6 +85,31 @@ def event_schema_text(
     if returns is not None and len(returns.required) + len(returns.optional) <= MAX_DESCRIBED_RETURNS:
         envelope["fields"] += _return_fields(returns)
     return json.dumps(envelope, ensure_ascii=False, separators=(",", ":"))
+
+
+def payload_record_of(event: Mapping[str, Any]) -> Any:
+    """Return the record of an event's payload, which stands alone."""
+    return next(field["type"] for field in event["fields"] if field["name"] == "payload")
+
+
+def result_record(facet: str, returns: Sequence[Mapping[str, Any]], scope: TypeScope) -> dict[str, Any]:
+    """Return a typed record of a facet's returns, [{"name", "type"}], in the form of a payload's.
+
+    No record on a topic has it: an answer carries its result as a map of values. Raises TypeUnknown.
+    """
+    untyped = next(entry for entry in json.loads(schema_text("facet_event"))["fields"] if entry["name"] == "payload")
+    value_record, absent_field = _parts_of_untyped(untyped["type"])
+    types = _TypeSchemas(scope, value_record, absent_field)
+    names = [avro_name(entry["name"]) for entry in returns]
+    return {
+        "type": "record",
+        "name": full_name(RESULT_NAMESPACE, facet),
+        "doc": f"Returns of {facet}.",
+        "fields": [
+            *(types.field(entry, f"return {entry['name']}", "Return") for entry in returns),
+            {**absent_field, "name": free_name(ABSENT_FIELD, names)},
+        ],
+    }
 
 
 def returns_of(event: Mapping[str, Any]) -> DeclaredReturns | None:

@@ -3,25 +3,34 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from functools import partial
+import struct
+from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
 from afl_stream.errors import NewerFormat, Reason, Unreadable
 from afl_stream.limits import RECORD_FORMAT
-from afl_stream.wire.avro.binary import ReaderCompiler, deeper
+from afl_stream.wire.avro.binary import ReaderCompiler
 from afl_stream.wire.avro.primitives import (
     CountedBytes,
     Reader,
     go_deeper,
+    max_depth,
     read_block_count,
     read_double,
     read_long,
     read_string,
 )
-from afl_stream.wire.avro.record_code import compile_function
+from afl_stream.wire.avro.record_code import compile_function, compile_whole
 from afl_stream.wire.avro.schema import WriterSchema, branches_of, kind_of
-from afl_stream.wire.messages import Event, FailureReason, Message
+from afl_stream.wire.messages import (
+    Event,
+    FailureReason,
+    Message,
+    StepContinue,
+    StepFailed,
+    StepUpdate,
+    match_step_id,
+)
 from afl_stream.wire.payload_schema import (
     ABSENT_FIELD,
     EXTRA_FIELD,
@@ -31,10 +40,13 @@ from afl_stream.wire.payload_schema import (
     tells_return,
 )
 from afl_stream.wire.shapes import RECORD_TYPES, FieldShape, MessageShape, build_message, check_ids, shape_of
+from afl_stream.wire.versions import CURRENT, SUPPORTED
 
 #: Reads a body that starts at this position; raises Unreadable or NewerFormat, and nothing else.
 BodyReader: TypeAlias = Callable[[bytes, int], Message]
 
+_MAX_DEPTH: Final = max_depth()
+_UNPACK_DOUBLE: Final = struct.Struct("<d").unpack_from
 _RECORD_NAME: Final = re.compile(r"afl\.v([1-9][0-9]{0,8})\.([A-Za-z0-9_]+)\Z")
 _VALUE_BRANCHES: Final = [
     "null",
@@ -53,29 +65,31 @@ def compile_body_reader(schema: WriterSchema) -> BodyReader:
     Raises NewerFormat for a record namespace above `afl.v1`, Unreadable (UNKNOWN_TYPE) for a foreign one.
     """
     shape = _shape_for(schema)
-    compiler = ReaderCompiler(schema, _special)
-    read_message = _message_reader(shape, schema, compiler)
-
-    def read(data: bytes, pos: int) -> Message:
-        try:
-            message, end = read_message(data, pos, 1)
-        except IndexError:
-            raise Unreadable(Reason.TRUNCATED, f"the {len(data)} bytes end inside {shape.name}") from None
-        except UnicodeDecodeError as error:
-            raise Unreadable(Reason.BAD_UTF8, f"in {shape.name}: {error}") from error
-        except RecursionError:
-            raise Unreadable(Reason.TOO_DEEP, f"values of {shape.name} nest too deep") from None
-        if end != len(data):
-            raise Unreadable(Reason.TRAILING_BYTES, f"{len(data) - end} bytes after the end of {shape.name}")
-        if isinstance(message, dict):
-            return build_message(shape, message)
-        return check_ids(message)
-
+    compiler = ReaderCompiler(schema, _special, {read_value: read_entries})
+    read = _message_reader(shape, schema, compiler)
     return (lambda data, pos: read(CountedBytes.of(data), pos)) if compiler.counts_entries else read
 
 
-def _message_reader(shape: MessageShape, schema: WriterSchema, compiler: ReaderCompiler) -> Reader:
-    """Return a reader of the record itself if the schema guarantees its fields, else of a dict to be checked."""
+def _explained(shape: MessageShape) -> Callable[[Exception, bytes], Unreadable]:
+    """Return what turns an error of a reader into the one to raise."""
+
+    def explain(error: Exception, data: bytes) -> Unreadable:
+        if isinstance(error, UnicodeDecodeError):
+            return Unreadable(Reason.BAD_UTF8, f"in {shape.name}: {error}")
+        if isinstance(error, RecursionError):
+            return Unreadable(Reason.TOO_DEEP, f"values of {shape.name} nest too deep")
+        return Unreadable(Reason.TRUNCATED, f"the {len(data)} bytes end inside {shape.name}")
+
+    return explain
+
+
+def _message_reader(shape: MessageShape, schema: WriterSchema, compiler: ReaderCompiler) -> BodyReader:
+    """Return the reader of a record: of its fields if the schema guarantees them, else of a dict to be checked."""
+    explain = _explained(shape)
+
+    def trailing(data: bytes, end: int) -> Unreadable:
+        return Unreadable(Reason.TRAILING_BYTES, f"{len(data) - end} bytes after the end of {shape.name}")
+
     root = schema.root
     if shape.message_class is Event:
         # The schema says what these fields say; a record has no bytes of them.
@@ -89,20 +103,64 @@ def _message_reader(shape: MessageShape, schema: WriterSchema, compiler: ReaderC
         for field, place in zip(shape.fields, places, strict=True)
     )
     if not trusted:
-        return compiler.compile(schema.root)
-    bound: dict[str, Any] = {"new": partial(object.__new__, shape.message_class), "failure": _failure}
-    lines = ["message = new()"]
+        return _checking_reader(shape, compiler.compile(schema.root), explain, trailing)
+    bound: dict[str, Any] = {"explain": explain, "trailing": trailing, "failure": _failure}
+    lines = ["if pos != size: raise trailing(data, pos)", "message = draft()"]
+    values: dict[str, str] = {}
     for number, (field, place) in enumerate(zip(shape.fields, places, strict=True)):
-        # The slot is set directly: the constructor of a frozen class costs as much as reading all of its fields.
-        bound[f"set{number}"] = getattr(shape.message_class, field.name).__set__
         if place is None:
             bound[f"default{number}"] = field.default
-            lines.append(f"set{number}(message, default{number}())")
+            values[field.name] = f"default{number}()"
         elif field.kind == "failure":
-            lines.append(f"set{number}(message, failure(v{place}))")
+            values[field.name] = f"failure(v{place})"
         else:
-            lines.append(f"set{number}(message, v{place})")
-    return compile_function(compiler.fields(root), [*lines, "return message, pos"], bound)
+            values[field.name] = f"v{place}"
+        lines.append(f"message.{field.name} = {values[field.name]}")
+    bound |= {"draft": draft_of(shape.message_class), "of_class": shape.message_class, "check_ids": check_ids}
+    lines.append("message.__class__ = of_class")
+    if (usual := _usual_ids(shape, values, bound)) is not None:
+        lines += [f"if {usual}:", "    return message"]
+    return compile_whole(compiler.fields(root), [*lines, "return check_ids(message)"], bound)
+
+
+def draft_of(message_class: type[Message]) -> type:
+    """Return a class of records that are being read: it becomes the record's own class when all fields are set.
+
+    The constructor of a frozen class costs more than reading all of its fields, and so does setting them past it.
+    """
+    return type(f"{message_class.__name__}Draft", (), {"__slots__": message_class.__slots__})
+
+
+def _usual_ids(shape: MessageShape, values: Mapping[str, str], bound: dict[str, Any]) -> str | None:
+    """Return the condition under which `check_ids` need not be called; None: there is no short one."""
+    message_class = shape.message_class
+    if message_class is Event:
+        bound["current"] = CURRENT
+        return f"({', '.join(values[component] for component in SUPPORTED)}) == current"
+    if message_class in (StepContinue, StepFailed, StepUpdate):
+        bound["match"] = match_step_id
+        step_id, workflow_id = values["step_id"], values["workflow_id"]
+        # A local name keeps the match: it is asked for its workflow only if the record names one.
+        return f"(found := match({step_id})) is not None and (message.workflow_id is None or found[1] == {workflow_id})"
+    return None
+
+
+def _checking_reader(
+    shape: MessageShape,
+    read_entries: Reader,
+    explain: Callable[[Exception, bytes], Unreadable],
+    trailing: Callable[[bytes, int], Unreadable],
+) -> BodyReader:
+    def read(data: bytes, pos: int) -> Message:
+        try:
+            entries, end = read_entries(data, pos, 1)
+        except (IndexError, UnicodeDecodeError, RecursionError) as error:
+            raise explain(error, data) from None
+        if end != len(data):
+            raise trailing(data, end)
+        return build_message(shape, entries)
+
+    return read
 
 
 def _failure(entries: dict[str, Any] | None) -> FailureReason | None:
@@ -215,7 +273,52 @@ def _generated_reader(compiler: ReaderCompiler, record: Any, with_extras: bool) 
                 f"    found, pos = read_{name}(data, pos, depth)",
                 f"    {effect}",
             ]
-    return deeper(compile_function(fields, [*lines, "return entries, pos"], bound))
+    return compile_function(fields, [*lines, "return entries, pos"], bound)
+
+
+def read_entries(data: bytes, pos: int, depth: int) -> tuple[dict[str, Any], int]:
+    """Read a map of afl.v1.Value: what most entries are, without a call for each."""
+    depth = depth + 1 if depth < _MAX_DEPTH else go_deeper(depth)
+    size = len(data)
+    entries: dict[str, Any] = {}
+    coded = data[pos]
+    if coded < 128 and not coded & 1 and coded >> 1 < size - pos:
+        # The count of one short block, as nearly all maps have.
+        count, pos = coded >> 1, pos + 1
+    else:
+        count, pos = read_block_count(data, pos)
+    while count:
+        for _ in range(count):
+            length = data[pos]
+            if length < 128 and not length & 1 and pos + (length >> 1) < size:
+                start = pos + 1
+                pos = start + (length >> 1)
+                key = data[start:pos].decode()
+            else:
+                key, pos = read_string(data, pos, depth)
+            branch = data[pos]
+            if branch == 8:
+                length = data[pos + 1]
+                if length < 128 and not length & 1 and pos + 1 + (length >> 1) < size:
+                    start = pos + 2
+                    pos = start + (length >> 1)
+                    entries[key] = data[start:pos].decode()
+                    continue
+            elif branch == 4:
+                coded = data[pos + 1]
+                if coded < 128:
+                    entries[key] = (coded >> 1) ^ -(coded & 1)
+                    pos += 2
+                    continue
+            elif branch == 6 and pos + 9 <= size:
+                entries[key] = _UNPACK_DOUBLE(data, pos + 1)[0]
+                pos += 9
+                continue
+            entries[key], pos = read_value(data, pos, depth)
+        if data[pos] == 0:
+            return entries, pos + 1
+        count, pos = read_block_count(data, pos)
+    return entries, pos
 
 
 def read_value(data: bytes, pos: int, depth: int) -> tuple[Any, int]:

@@ -31,6 +31,7 @@ from afl_stream.wire.messages import (
     FailureReason,
     Lifecycle,
     Message,
+    Pause,
     ProgramDefinition,
     ProgramPointer,
     RerunStep,
@@ -53,6 +54,7 @@ from afl_stream.wire.schedule_commands import (
     TriggerSchedule,
     check_schedule_id,
 )
+from afl_stream.wire.topic_events import TopicEvent, check_topic_event
 from afl_stream.wire.versions import check_versions
 
 #: Record name to class and shipped schema.
@@ -78,6 +80,8 @@ RECORD_TYPES: Final[Mapping[str, tuple[type[Message], str]]] = {
     "ProgramDefinition": (ProgramDefinition, "program_definition"),
     "ProgramPointer": (ProgramPointer, "program_pointer"),
     "StoreClaim": (StoreClaim, "store_claim"),
+    "Pause": (Pause, "pause"),
+    "TopicEvent": (TopicEvent, "topic_event"),
 }
 
 #: Why a record cannot be read that holds such a value.
@@ -182,7 +186,7 @@ def build_message(shape: MessageShape, entries: Mapping[str, object]) -> Message
 
 
 def check_ids(message: Message) -> Message:
-    """Return the record unchanged; raise Unreadable (BAD_ID, TOO_OLD) or NewerFormat when it cannot be acted on."""
+    """Return the record unchanged; raise Unreadable or NewerFormat when it cannot be acted on."""
     try:
         if isinstance(message, _TELL_VERSIONS):
             check_versions((message.workflow_version, message.step_schema_version, message.runtime_version))
@@ -203,6 +207,8 @@ def check_ids(message: Message) -> Message:
                 check_workflow_id(message.workflow_id)
         elif isinstance(message, _OF_SCHEDULES):
             check_schedule_id(message.schedule_id)
+        elif isinstance(message, TopicEvent):
+            check_topic_event(message)
     except IdRefused as error:
         raise Unreadable(Reason.BAD_ID, str(error)) from error
     return message

@@ -5,6 +5,7 @@ PUBLIC_MODULES = (
     "afl_types",
     "afl_values",
     "binary",
+    "compatibility",
     "primitives",
     "record_code",
     "schema",

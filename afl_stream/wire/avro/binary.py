@@ -6,7 +6,7 @@ to go, and a record of a few kilobytes then ends the process instead of becoming
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from afl_stream.errors import Reason, Unreadable
@@ -40,12 +40,19 @@ PRIMITIVES: Final[dict[str, Reader]] = {
 class ReaderCompiler:
     """A compiler that makes one reader for a schema.
 
-    `special` gives a reader for certain records, by schema, or None to read a record field by field.
+    `special` gives a reader for certain records, by schema, or None to read a record field by field. `maps` has readers
+    of whole maps, by the reader of their values.
     """
 
-    def __init__(self, schema: WriterSchema, special: Callable[[ReaderCompiler, Any], Reader | None]) -> None:
+    def __init__(
+        self,
+        schema: WriterSchema,
+        special: Callable[[ReaderCompiler, Any], Reader | None],
+        maps: Mapping[Reader, Reader],
+    ) -> None:
         self._named = schema.named
         self._special = special
+        self._maps = maps
         self._done: dict[str, Reader] = {}
         #: Known records, and whether they take no bytes.
         self._weightless: dict[str, bool] = {}
@@ -64,7 +71,8 @@ class ReaderCompiler:
         if kind == "array":
             return _array_reader(self.compile(schema["items"]))
         if kind == "map":
-            return _map_reader(self.compile(schema["values"]))
+            values = self.compile(schema["values"])
+            return self._maps.get(values) or _map_reader(values)
         definition = self._named[kind if kind in self._named else schema["name"]]
         return self._named_reader(definition)
 
@@ -97,12 +105,7 @@ class ReaderCompiler:
     def _record_reader(self, record: Any) -> Reader:
         names = {f"name{index}": field["name"] for index, field in enumerate(record["fields"])}
         entries = ", ".join(f"name{index}: v{index}" for index in range(len(names)))
-        return deeper(compile_function(self.fields(record), [f"return {{{entries}}}, pos"], names))
-
-
-def deeper(read: Reader) -> Reader:
-    """Return a reader that counts itself as one level."""
-    return lambda data, pos, depth: read(data, pos, go_deeper(depth))
+        return compile_function(self.fields(record), [f"return {{{entries}}}, pos"], names)
 
 
 def _nullable_reader(inner: Reader) -> Reader:

@@ -87,8 +87,13 @@ def read_boolean(data: bytes, pos: int, _depth: int) -> tuple[bool, int]:
     """Read one byte, 0 or 1."""
     byte = data[pos]
     if byte > 1:
-        raise Unreadable(Reason.BAD_AVRO, f"byte {byte} at {pos} is not a Boolean")
+        raise bad_boolean(byte, pos)
     return byte == 1, pos + 1
+
+
+def bad_boolean(byte: int, pos: int) -> Unreadable:
+    """Return the error for a byte that is no Boolean."""
+    return Unreadable(Reason.BAD_AVRO, f"byte {byte} at {pos} is not a Boolean")
 
 
 def read_long(data: bytes, pos: int, _depth: int = 0) -> tuple[int, int]:
@@ -166,6 +171,11 @@ def read_block_count(data: bytes, pos: int) -> tuple[int, int]:
     if count > len(data) - pos:
         raise IndexError(count)
     return count, pos
+
+
+def max_depth() -> int:
+    """Return how deep values may nest: readers with the depth inline call `go_deeper` past it, which refuses it."""
+    return _MAX_DEPTH
 
 
 def go_deeper(depth: int) -> int:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 from afl_stream.errors import Reason, Unreadable
-from afl_stream.wire.avro.primitives import count_entries, read_long
+from afl_stream.wire.avro.primitives import bad_boolean, count_entries, go_deeper, max_depth, read_long
 
 _STRING: Final = """\
 n = data[pos]; pos += 1
@@ -41,7 +41,13 @@ if end > size:
     raise IndexError(end)
 {v} = unpack_double(data, pos)[0]; pos = end"""
 
-_INLINE: Final = {"string": _STRING, "long": _LONG, "int": _LONG, "double": _DOUBLE}
+_BOOLEAN: Final = """\
+n = data[pos]; pos += 1
+if n > 1:
+    raise bad_boolean(n, pos - 1)
+{v} = n == 1"""
+
+_INLINE: Final = {"string": _STRING, "long": _LONG, "int": _LONG, "double": _DOUBLE, "boolean": _BOOLEAN}
 
 
 #: Fields of one record whose code is written out.
@@ -63,23 +69,50 @@ def compile_function(
 ) -> Callable[[bytes, int, int], tuple[Any, int]]:
     """Make `read(data, pos, depth)`: it reads the fields into v0, v1, ..., then runs the `finish` lines.
 
-    `bound` gives the values that finish lines use by name.
+    `bound` gives the values that finish lines use by name. The reader counts itself as one level.
     """
+    deeper = [f"depth = depth + 1 if depth < {max_depth()} else go_deeper(depth)"]
+    read: Callable[[bytes, int, int], tuple[Any, int]] = _compiled(
+        "data, pos, depth", [*deeper, *_fields_code(fields), *finish], fields, bound
+    )
+    return read
+
+
+def compile_whole(
+    fields: Sequence[CodedField], finish: Sequence[str], bound: dict[str, Any]
+) -> Callable[[bytes, int], Any]:
+    """Make `read(data, pos)`, the reader of a whole record: fields and `finish` lines as `compile_function` does.
+
+    What goes wrong on the way is raised as `explain(error, data)` says, which is in `bound`.
+    """
+    lines = ["depth = 1", "try:", *(f"    {line}" for line in [*_fields_code(fields), *finish])]
+    failing = [
+        "except (IndexError, UnicodeDecodeError, RecursionError) as error:",
+        "    raise explain(error, data) from None",
+    ]
+    read: Callable[[bytes, int], Any] = _compiled("data, pos", [*lines, *failing], fields, bound)
+    return read
+
+
+def _fields_code(fields: Sequence[CodedField]) -> list[str]:
     weightless = sum(field.is_weightless for field in fields)
     lines: list[str] = [f"count_entries(data, {weightless})"] if weightless else []
     for index, field in enumerate(fields):
         # Compiling thousands of fields inline takes seconds, and schemas come from any writer.
         avro_type = field.avro_type if len(fields) <= _MOST_INLINE else None
         lines += _field_code(f"v{index}", f"read{index}", avro_type)
-    source = "def read(data, pos, depth):\n    size = len(data)\n"
-    source += "".join(f"    {line}\n" for line in [*lines, *finish])
+    return lines
+
+
+def _compiled(arguments: str, lines: Sequence[str], fields: Sequence[CodedField], bound: dict[str, Any]) -> Any:
+    source = f"def read({arguments}):\n    size = len(data)\n" + "".join(f"    {line}\n" for line in lines)
     names: dict[str, Any] = {"read_long": read_long, "bad_length": bad_length, "bad_branch": bad_branch}
     names |= {"unpack_double": _UNPACK_DOUBLE, "count_entries": count_entries}
+    names |= {"bad_boolean": bad_boolean, "go_deeper": go_deeper}
     names |= {f"read{index}": field.reader for index, field in enumerate(fields)}
     names.update(bound)
     exec(compile(source, "<record reader>", "exec"), names)
-    read: Callable[[bytes, int, int], tuple[Any, int]] = names["read"]
-    return read
+    return names["read"]
 
 
 def bad_length(pos: int) -> Unreadable:
