@@ -20,4 +20,7 @@ if not TYPE_CHECKING:
     __getattr__, __dir__ = lazy_names(__name__, _HOMES)
 
 #: Modules that other packages import; the others are private to this one.
-PUBLIC_MODULES = ("transport",)
+PUBLIC_MODULES = (
+    "file",
+    "transport",
+)

@@ -3,7 +3,7 @@
 import base64
 import re
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from threading import RLock
 from typing import Protocol
@@ -14,6 +14,7 @@ from afl_stream.embedded.file import LogFile
 from afl_stream.embedded.group import Group, Member
 from afl_stream.embedded.log import PartitionLog, Topic
 from afl_stream.embedded.queue import WriteQueue
+from afl_stream.group_members import GroupMember, GroupView
 from afl_stream.transport import (
     Assignor,
     BrokerUnavailable,
@@ -227,6 +228,19 @@ class EmbeddedBroker:
                     if "compact" in policy and self._file is not None:
                         self._file.compact(log.topic_id, log.topic_partition.partition)
 
+    def offsets_since(self, times_ms: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Return the offset of the first record at or after each time, or the one that the next record gets.
+
+        Raises UnknownTopic, UnknownPartition.
+        """
+        self.queue.write()
+        with self.queue.exclusive, self.lock:
+            self.check_open()
+            logs = {partition: self.log(partition) for partition in times_ms}
+            return {
+                partition: max(log.low, self._first_since(log, times_ms[partition])) for partition, log in logs.items()
+            }
+
     def _first_since(self, log: PartitionLog, since_ms: int) -> int:
         if self._file is not None:
             first = self._file.first_since(log.topic_id, log.topic_partition.partition, since_ms)
@@ -241,6 +255,22 @@ class EmbeddedBroker:
         if group is None:
             group = self._groups[name] = Group(name)
         return group
+
+    def groups(self, names: Iterable[str] | None = None) -> dict[str, GroupView]:
+        """Return these groups, or all that there are, with their members of now."""
+        with self.lock:
+            self.check_open()
+            wanted = self._groups.keys() if names is None else set(names)
+            return {
+                name: GroupView(
+                    name=name,
+                    members=tuple(
+                        GroupMember(client_id=member.client_id, partitions=frozenset(member.held))
+                        for member in (self._groups[name].members if name in self._groups else ())
+                    ),
+                )
+                for name in sorted(wanted)
+            }
 
     def next_sequence(self) -> int:
         """Return the number of the next member, in the order in which they join."""

@@ -52,7 +52,7 @@ class EmbeddedConsumer:
         self._assignor = assignor
         self._start = start
         self._probe = probe
-        self._wake = Condition(broker.lock)
+        self._wake, self._is_waiting = Condition(broker.lock), False
         self._positions: dict[TopicPartition, Position] = {}
         #: Partitions that may have something to read, longest waiting first.
         self._ready: dict[TopicPartition, None] = {}
@@ -69,7 +69,8 @@ class EmbeddedConsumer:
 
     def more(self, partition: TopicPartition) -> None:
         self._ready[partition] = None
-        self._wake.notify_all()
+        if self._is_waiting:
+            self._wake.notify_all()
 
     def _moved(self) -> None:
         self._group_moved = True
@@ -168,7 +169,9 @@ class EmbeddedConsumer:
                     if remaining_s <= 0 and (wrote_late or not queued):
                         return []
                     if not queued:
+                        self._is_waiting = True
                         self._wake.wait(remaining_s)
+                        self._is_waiting = False
                         continue
             if records:
                 try:
@@ -394,6 +397,9 @@ class EmbeddedConsumer:
         with self._broker.lock:
             position = self._position(partition)
             return position.log.low if position.offset is None else position.offset
+
+    def offsets_for_times(self, times_ms: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        return self._broker.offsets_since(times_ms)
 
     def watermarks(self, partition: TopicPartition) -> Watermarks:
         """Return a partition's bounds. Raises UnknownTopic, UnknownPartition."""

@@ -4,11 +4,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from afl.core.row_maker import row_maker
 from afl_stream.embedded.file import LogFile
-from afl_stream.transport import Record, TopicDescription, TopicPartition, Watermarks
+from afl_stream.transport import Headers, Record, TopicDescription, TopicPartition, Watermarks
 
 #: Records a partition keeps in memory when a file has them too. Readers at the end never touch the file.
 TAIL_RECORDS = 10_000
+
+
+_record = row_maker(Record, "topic", "partition", "offset", "key", "value", "headers", "timestamp_ms")
 
 
 class Reader(Protocol):
@@ -39,6 +43,13 @@ class PartitionLog:
     @property
     def bounds(self) -> Watermarks:
         return Watermarks(low=self.low, high=self.high)
+
+    def append_new(self, key: bytes | None, value: bytes | None, headers: Headers, timestamp_ms: int) -> int:
+        """Add a new record, notify the readers, and return its offset."""
+        topic, partition = self.topic_partition
+        offset = self.high
+        self.append((_record((topic, partition, offset, key, value, headers, timestamp_ms)),))
+        return offset
 
     def append(self, records: Sequence[Record]) -> None:
         """Add records, with offsets from `high` on, and notify the readers."""

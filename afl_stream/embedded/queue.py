@@ -57,6 +57,8 @@ class WriteQueue:
         #: Held during a write, and by callers that must exclude one. Taken before the broker's lock, never after it.
         self.exclusive = Lock()
         self._file = file
+        #: Whether records need not be queued: they are in the log as soon as they are there.
+        self.is_in_memory = file is None
         self._lock = lock
         self._check_open = check_open
         self._probe = probe
@@ -65,13 +67,10 @@ class WriteQueue:
         self._refused: Exception | None = None
 
     def enqueue(self, queued: Queued) -> bool:
-        """Take a record, and return whether so many wait for the file that they should be written now.
+        """Take a record for the file, and return whether so many wait for it that they should be written now.
 
         Under the lock.
         """
-        if self._file is None:
-            self._publish([queued])
-            return False
         self._queued.append(queued)
         for reader in queued.topic.logs[queued.partition].readers:
             reader.more(TopicPartition(queued.topic.description.name, queued.partition))

@@ -17,6 +17,7 @@ from afl_stream.embedded.group import AssignorMismatch
 from afl_stream.embedded.log import Topic
 from afl_stream.embedded.position import NotAssigned
 from afl_stream.embedded.queue import Queued
+from afl_stream.group_members import GroupView
 from afl_stream.partitioner import partition_for
 from afl_stream.transport import (
     Assignor,
@@ -66,6 +67,8 @@ class EmbeddedProducer:
         self._probe = probe
         self._queue_limit = queue_limit
         self._changed = Condition(broker.lock)
+        #: How many threads wait for a result; telling nobody costs as much as all the rest.
+        self._waiting = 0
         self._finished: deque[tuple[DeliveryCallback, Exception | None, TopicPartition, int]] = deque()
         self._unwritten = 0
         self._oldest_s = 0.0
@@ -99,12 +102,19 @@ class EmbeddedProducer:
                 raise RecordTooLarge(topic, size, found.max_message_bytes)
             if self._unwritten + len(self._finished) >= self._queue_limit:
                 raise QueueFull(f"{self._queue_limit:,} records wait for their delivery to be reported; call poll")
+            number = self._choose(found, key, partition)
+            headers = headers if isinstance(headers, UnreadableHeaders) else tuple(headers)
+            if broker.queue.is_in_memory:
+                offset = found.logs[number].append_new(key, value, headers, broker.now_ms())
+                if on_delivery is not None:
+                    self._finish(on_delivery, None, found.logs[number].topic_partition, offset)
+                return
             queued = Queued(
                 topic=found,
-                partition=self._choose(found, key, partition),
+                partition=number,
                 key=key,
                 value=value,
-                headers=headers if isinstance(headers, UnreadableHeaders) else tuple(headers),
+                headers=headers,
                 timestamp_ms=broker.now_ms(),
                 delivery=self,
                 on_delivery=on_delivery,
@@ -113,7 +123,8 @@ class EmbeddedProducer:
                 self._oldest_s = time.monotonic()
             self._unwritten += 1
             many = broker.queue.enqueue(queued)
-            self._changed.notify_all()
+            if self._waiting:
+                self._changed.notify_all()
         if many:
             broker.queue.write()
 
@@ -134,8 +145,14 @@ class EmbeddedProducer:
         """Take the result of a delivery. The broker calls this under its lock."""
         self._unwritten -= 1
         if queued.on_delivery is not None:
-            partition = TopicPartition(queued.topic.description.name, queued.partition)
-            self._finished.append((queued.on_delivery, error, partition, offset))
+            self._finish(queued.on_delivery, error, queued.topic.logs[queued.partition].topic_partition, offset)
+
+    def _finish(
+        self, on_delivery: DeliveryCallback, error: Exception | None, partition: TopicPartition, offset: int
+    ) -> None:
+        """Note a result for the thread that polls. Under the broker's lock."""
+        self._finished.append((on_delivery, error, partition, offset))
+        if self._waiting:
             self._changed.notify_all()
 
     def poll(self, timeout_s: float = 0.0) -> int:
@@ -154,7 +171,9 @@ class EmbeddedProducer:
                 if not self._finished and not self._unwritten:
                     if not waits or self._broker.closed:
                         return 0
+                    self._waiting += 1
                     self._changed.wait(deadline_s - now_s)
+                    self._waiting -= 1
             if not waits:
                 return self._run_callbacks()
 
@@ -203,6 +222,7 @@ class EmbeddedProducer:
         self._closed = True
         self._broker.wake_at_close(self._changed.notify_all, wanted=False)
         self._broker.queue.unqueue(self)
+        self._unwritten = 0
         self._finished.clear()
 
 
@@ -239,6 +259,10 @@ class EmbeddedAdmin:
 
     def delete_topic(self, name: str) -> None:
         self._broker.delete_topic(name)
+
+    def groups(self, names: Iterable[str] | None = None) -> dict[str, GroupView]:
+        """Return these groups, or all that there are: their members are of this process."""
+        return self._broker.groups(names)
 
 
 class EmbeddedTransport:

@@ -24,9 +24,11 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its documen
 
 from afl.core.backoff import Backoff, FailedAttempts
 from afl.core.process.long_waits import WAITS
+from afl_stream.group_members import GroupView
 from afl_stream.kafka.admin_client import RenewedClient
-from afl_stream.kafka.bounds import bounds_when_told
-from afl_stream.kafka.errors import ClientLog, Connection, error_of, is_silence, settings_error, transport_error
+from afl_stream.kafka.bounds import bounds_when_told, offsets_when_told, since_or_end
+from afl_stream.kafka.errors import ClientLog, Connection, error_of, is_silence, passes, settings_error, transport_error
+from afl_stream.kafka.groups import describe_groups, group_names
 from afl_stream.kafka.topic_ids import NO_ID
 from afl_stream.kafka.waits import came_true, in_thread, result_of
 from afl_stream.transport import (
@@ -82,6 +84,10 @@ class KafkaAdmin:
         except KafkaException as error:
             raise settings_error(error, self._connection) from error
 
+    def close(self) -> None:
+        """End the client; no question can be asked any more."""
+        self._client.close()
+
     def connect(self, timeout_s: float) -> str:
         """Wait until a broker answers, and return the cluster's id.
 
@@ -97,7 +103,9 @@ class KafkaAdmin:
                 # A lasting error is reported below, once.
                 with WAITS.on("a broker to answer", is_quiet=True):
                     found = self._metadata(timeout_s=max(0.1, min(wait_s, remaining_s)))
-                self._require_recent(found.orig_broker_id)
+                if not found.brokers:
+                    raise self._connection.unavailable("the cluster tells of no broker")
+                self._require_recent(min(found.brokers))
                 return str(found.cluster_id)
             except BrokerUnavailable as error:
                 if time.monotonic() >= deadline_s:
@@ -107,17 +115,22 @@ class KafkaAdmin:
                     reported = True
 
     def _require_recent(self, broker_id: int) -> None:
-        """Raise BrokerTooOld, before anything is done, for a broker that lacks what every part of the loop needs."""
+        """Raise BrokerTooOld, before anything is done, for a broker that lacks what every part of the loop needs.
+
+        Raises BrokerUnavailable when the broker does not answer: that says nothing of its age.
+        """
         resource = ConfigResource(ResourceType.BROKER, str(broker_id))
         asked = self._client.ask(lambda client: client.describe_configs([resource], request_timeout=_LIMIT_TIMEOUT_S))
         try:
             result_of(asked[resource], _LIMIT_TIMEOUT_S + 1.0, "whether it is recent enough")
-        except TimeoutError:
-            return
+        except TimeoutError as error:
+            raise self._connection.unavailable("it does not tell what it understands") from error
         except KafkaException as error:
             found = self._error(error_of(error))
             if isinstance(found, BrokerTooOld):
                 raise found from error
+            if is_silence(error):
+                raise self._connection.unavailable(str(found)) from error
             # Most users may not describe a broker's settings; that it understood the question is enough.
 
     def cluster_id(self) -> str:
@@ -178,6 +191,19 @@ class KafkaAdmin:
         self.forget(name)
         self._wait(lambda: name not in self._metadata().topics)
 
+    def groups(self, names: Iterable[str] | None = None) -> dict[str, GroupView]:
+        """Return these groups, or all that there are; those that may not be described are left out.
+
+        Raises BrokerUnavailable, NotAuthorized.
+        """
+        client = self._client.now()
+        try:
+            return describe_groups(client, group_names(client) if names is None else sorted(set(names)))
+        except TimeoutError as error:
+            raise self._connection.unavailable("no answer about groups") from error
+        except KafkaException as error:
+            raise self._error(error_of(error)) from error
+
     # For producers and consumers
 
     def watermarks(self, partition: TopicPartition) -> Watermarks:
@@ -198,6 +224,41 @@ class KafkaAdmin:
         tp = KafkaPartition(partition.topic, partition.partition)
         asked = self._ask_offsets([tp], timeout_s)
         return [self._result(found[tp], f"the bounds of {partition.topic}").offset for found in asked]
+
+    def offsets_since(self, times_ms: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Return the offset of the first record at or after each time, or the one that the next record gets.
+
+        Raises UnknownTopic, BrokerUnavailable, NotAuthorized.
+        """
+        # The ends are asked for first: a record that comes between the two answers must not be left out.
+        ends = {partition: self.watermarks(partition).high for partition in times_ms}
+        if not ends:
+            return {}
+        try:
+            told = offsets_when_told(partial(self._ask_since, times_ms, ends), _BOUNDS_TIMEOUT_S, _ASK_AGAIN_S)
+        except KafkaException as error:
+            raise self._error(error_of(error), next(iter(ends)).topic) from error
+        if told is None:
+            raise self._connection.unavailable("no answer about the first offsets since a time")
+        return dict(zip(ends, told, strict=True))
+
+    def _ask_since(
+        self, times_ms: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int], timeout_s: float
+    ) -> list[int]:
+        """Return the first offset since each time, or a value below 0 where the question failed in passing."""
+        # Times before the epoch have other meanings for a broker: -1 is the end.
+        specs = {KafkaPartition(*partition): OffsetSpec.for_timestamp(max(0, ms)) for partition, ms in times_ms.items()}
+        asked = self._client.ask(partial(_list_offsets, specs, timeout_s))
+        offsets = []
+        for tp, end in zip(specs, ends.values(), strict=True):
+            try:
+                offset = self._result(asked[tp], f"the first offset since a time, of {tp.topic}").offset
+            except KafkaException as error:
+                if passes(error_of(error)):
+                    raise
+                raise self._error(error_of(error), tp.topic) from error
+            offsets.append(since_or_end(offset, end))
+        return offsets
 
     def ask_bounds(
         self, partitions: Sequence[TopicPartition]

@@ -12,6 +12,7 @@ from confluent_kafka.admin import AdminClient
 
 from afl.core.clock import MonotonicClock, monotonic_s
 from afl_stream.kafka.errors import is_silence
+from afl_stream.transport import TransportError
 
 _log = logging.getLogger(__name__)
 
@@ -67,13 +68,15 @@ class RenewedClient:
         self._make = make
         self._monotonic_s = monotonic_s
         self._lock = threading.Lock()
-        self._client = make()
+        self._client: AdminClient | None = make()
         self._made_at_s = monotonic_s()
         self._silence = _Silence(monotonic_s)
 
     def now(self) -> AdminClient:
-        """Return the client to ask."""
+        """Return the client to ask. Raises TransportError after `close`."""
         with self._lock:
+            if self._client is None:
+                raise TransportError("this admin client is closed")
             now_s = self._monotonic_s()
             oldest_s = now_s - RENEW_AFTER_S
             if self._silence.since_s is not None and self._made_at_s <= oldest_s:
@@ -84,6 +87,11 @@ class RenewedClient:
                 threading.Thread(target=left.clear, name="kafka-admin-end", daemon=True).start()
                 _log.debug("the admin client got no answer; a new one replaces it")
             return self._client
+
+    def close(self) -> None:
+        """End the client with its threads, on this thread: the garbage collector may run on one of the client's own."""
+        with self._lock:
+            self._client = None
 
     def ask(self, question: Callable[[AdminClient], Mapping[K, Future[T]]]) -> Mapping[K, Future[T]]:
         """Ask a question, and note whether it is answered. Does not wait."""

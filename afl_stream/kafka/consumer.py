@@ -12,6 +12,7 @@ from confluent_kafka import Consumer as Client
 from confluent_kafka import KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as KafkaPartition
 
+from afl_stream.kafka.callbacks import weakly
 from afl_stream.kafka.error_codes import Decision, decision_of
 from afl_stream.kafka.errors import ClientLog, Connection, error_of, settings_error, transport_error
 from afl_stream.kafka.offsets import GroupOffsets
@@ -51,6 +52,7 @@ class KafkaConsumer:
         settings: Mapping[str, Any],
         connection: Connection,
         bounds_of: Callable[[TopicPartition], Watermarks],
+        offsets_since: Callable[[Mapping[TopicPartition, int]], dict[TopicPartition, int]],
         ask_ids: AskIds,
         ask_bounds: AskBounds,
         *,
@@ -62,7 +64,7 @@ class KafkaConsumer:
         """Create the client. `incremental`: the group moves single partitions; `on_close` is called at the end."""
         self.group = group
         self._connection = connection
-        self._bounds_of = bounds_of
+        self._bounds_of, self._offsets_since = bounds_of, offsets_since
         self._start = start
         self._on_close = on_close
         self._listener: RebalanceListener | None = None
@@ -83,7 +85,7 @@ class KafkaConsumer:
         self._closed = False
         self._topic_ids = TopicIds(ask_ids)
         self._offsets = GroupOffsets(group, connection, self._topic_ids)
-        callbacks = {"error_cb": connection.on_error, "on_commit": self._offsets.on_commit}
+        callbacks = {"error_cb": connection.on_error, "on_commit": weakly(self._offsets.on_commit)}
         try:
             self._client = Client({**settings, **callbacks}, logger=ClientLog(connection))
         except KafkaException as error:
@@ -93,7 +95,6 @@ class KafkaConsumer:
         self._view = KafkaView(self._client, ask_bounds, ask_ids)
 
     # Joining
-
     def subscribe(
         self, topics: Sequence[str], *, pattern: str | None = None, listener: RebalanceListener | None = None
     ) -> None:
@@ -110,7 +111,8 @@ class KafkaConsumer:
         self._missing_reported.clear()
         self._report_missing(topics)
         try:
-            self._client.subscribe(wanted, on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost)
+            assign, revoke, lost = weakly(self._on_assign), weakly(self._on_revoke), weakly(self._on_lost)
+            self._client.subscribe(wanted, on_assign=assign, on_revoke=revoke, on_lost=lost)
         except KafkaException as error:
             raise self._error(error_of(error)) from error
 
@@ -167,7 +169,6 @@ class KafkaConsumer:
         """Read records. Raises OffsetOutOfRange (again and again, until a seek, a pause or a rebalance),
         BrokerUnavailable, NotAuthorized, AuthenticationFailed, BrokerTooOld, UnknownTopic once a topic, TransportError
         again and again when this member can never continue, and what the listener raises.
-
         A recreated topic is another topic: its partitions are lost, and assigned to the listener again.
         """
         if self._is_member:
@@ -193,6 +194,7 @@ class KafkaConsumer:
         if self._due:
             raise self._due.popleft()
         if self._out_of_range:
+            self._drop_recreated(self._offsets.others(self._out_of_range).recreated)
             self._raise_out_of_range()
         self._connection.check()
         if self._connection.fatal is not None:
@@ -406,10 +408,7 @@ class KafkaConsumer:
         self._partitions.resume(partitions)
 
     def commit(self, offsets: Mapping[TopicPartition, CommittedOffset], *, wait: bool = False) -> None:
-        """Commit, and retry what is refused in passing.
-
-        Raises Fenced, BrokerUnavailable, NotAuthorized, UnknownTopic.
-        """
+        """Commit, and retry what is refused. Raises Fenced, BrokerUnavailable, NotAuthorized, UnknownTopic."""
         if wait and self._connection.is_down:
             # librdkafka would wait for a coordinator as long as a session lasts, for each commit.
             self._look()
@@ -423,6 +422,9 @@ class KafkaConsumer:
         """Return a partition's bounds. Raises UnknownTopic, BrokerUnavailable, NotAuthorized."""
         return self._bounds_of(partition)
 
+    def offsets_for_times(self, times_ms: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        return self._offsets_since(times_ms)
+
     def position(self, partition: TopicPartition) -> int:
         return self._partitions.position(partition)
 
@@ -434,7 +436,6 @@ class KafkaConsumer:
         return transport_error(error, self._connection.address, topic, self.group)
 
     # Leaving
-
     def close(self) -> None:
         """Leave the group and close the client. Raises what the listener raised."""
         if self._closed:

@@ -6,7 +6,8 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, cast
 
 from confluent_kafka import KafkaError, KafkaException, Message
 from confluent_kafka import Producer as Client
@@ -39,8 +40,6 @@ _LONGEST_POLL_S: Final = 0.1
 
 #: The topic's largest record in bytes. Raises UnknownTopic and BrokerUnavailable.
 Limits = Callable[[str], int]
-
-_Report = Callable[["KafkaError | None", "Message[Any, Any]"], None]
 
 
 class KafkaProducer:
@@ -99,50 +98,37 @@ class KafkaProducer:
         # Headers are short, and counting them costs as much as all the rest here.
         if size > limit // 2 and size + _size_of(headers) > limit:
             self._check_again(topic, size + _size_of(headers))
-        report = None if on_delivery is None else self._report(topic, on_delivery)
-        listed = list(headers) if headers else None
+        # The one object that is made for a record: the caller's callback is mostly another one for each, too.
+        report = None if on_delivery is None else partial(self._report, topic, on_delivery)
+        number = -1 if partition is None else partition
+        listed = [*headers] if headers else None
         client = self._client
         try:
-            self._hand_over(client, topic, value, key, listed, partition, report)
+            client.produce(topic, value, key, number, report, headers=listed)  # type: ignore[arg-type]
+        except BufferError as error:
+            raise QueueFull(f"{topic}: the queue of this producer is full") from error
         except KafkaException as error:
             found = error_of(error)
             if found.code() != KafkaError._FATAL and not found.fatal():
                 raise self._error(found, topic) from error
             self._replace(client, found)
-            self._hand_over(self._client, topic, value, key, listed, partition, report)
+            try:
+                self._client.produce(topic, value, key, number, report, headers=listed)  # type: ignore[arg-type]
+            except BufferError as full:
+                raise QueueFull(f"{topic}: the queue of this producer is full") from full
 
-    def _hand_over(
-        self,
-        client: Client,
-        topic: str,
-        value: bytes | None,
-        key: bytes | None,
-        headers: list[tuple[str, bytes | None]] | None,
-        partition: int | None,
-        report: _Report | None,
+    def _report(
+        self, topic: str, on_delivery: DeliveryCallback, error: KafkaError | None, message: Message[Any, Any]
     ) -> None:
-        number = -1 if partition is None else partition
-        try:
-            if report is None:
-                client.produce(topic, value, key, partition=number, headers=headers)  # type: ignore[arg-type]
-            else:
-                client.produce(topic, value, key, number, report, headers=headers)  # type: ignore[arg-type]
-        except BufferError as error:
-            raise QueueFull(f"{topic}: the queue of this producer is full") from error
-
-    def _report(self, topic: str, on_delivery: DeliveryCallback) -> _Report:
-        def report(error: KafkaError | None, message: Message[Any, Any]) -> None:
-            number = message.partition()
-            place = self._places.get((topic, number))  # type: ignore[arg-type]
-            if place is None:
-                place = TopicPartition(topic, -1 if number is None else number)
-                self._places[place] = place
-            if error is None:
-                on_delivery(None, place, message.offset())  # type: ignore[arg-type]
-            else:
-                on_delivery(self._error(error, topic, len(message)), place, -1)
-
-        return report
+        number = message.partition()
+        place = self._places.get((topic, number))  # type: ignore[arg-type]
+        if place is None:
+            place = TopicPartition(topic, -1 if number is None else number)
+            self._places[place] = place
+        if error is None:
+            on_delivery(None, place, message.offset())  # type: ignore[arg-type]
+        else:
+            on_delivery(self._error(error, topic, len(message)), place, -1)
 
     def _error(self, error: KafkaError, topic: str, size: int = 0) -> Exception:
         if error.code() in (KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE):
@@ -185,7 +171,7 @@ class KafkaProducer:
         """
         with self._lock:
             if self._client is not client:
-                return  # Another thread was faster.
+                return  # Another thread was faster, or it is closed.
             _log.warning("the producer is replaced after a fatal error: %s", self._connection.hide(error.str()))
             self._client = self._open()
             self._connection.replaced()
@@ -220,6 +206,13 @@ class KafkaProducer:
         return len(self._client)
 
     def close(self) -> None:
+        """Wait for the deliveries, and end the client with its threads, here and now.
+
+        A client that is left to the garbage collector runs on, and ends the process if it is collected on one of its
+        own threads.
+        """
+        if isinstance(self._client, _Closed):
+            return
         try:
             left = self.flush(CLOSE_TIMEOUT_S)
             if left:
@@ -229,7 +222,29 @@ class KafkaProducer:
         except (KafkaException, TransportError) as error:
             _log.warning("closing the producer failed: %s", error)
         finally:
-            self._on_close(self)
+            self.drop()
+
+    def drop(self) -> None:
+        """End the client without waiting for deliveries."""
+        with self._lock:
+            self._client = cast("Client", _Closed())
+        self._on_close(self)
+
+
+class _Closed:
+    """In the place of the client of a closed producer."""
+
+    def __len__(self) -> int:
+        return 0
+
+    def poll(self, _timeout_s: float) -> int:
+        return 0
+
+    def purge(self) -> None:
+        """Nothing is left."""
+
+    def produce(self, topic: str, *_record: object, **_headers: object) -> None:
+        raise TransportError(f"{topic}: this producer is closed")
 
 
 def _drain(client: Client, timeout_s: float) -> None:

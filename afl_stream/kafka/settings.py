@@ -27,6 +27,14 @@ _RECEIVE_BYTES: Final = 100_000_000
 #: The margin that librdkafka requires of a response beyond its records.
 _RESPONSE_ROOM_BYTES: Final = 512
 
+#: How soon the partitions of a process that died go to others: ten heartbeats, and shorter than an operator's patience.
+_SESSION_MS: Final = 10_000
+#: How long a static member may be away until its partitions go to others: a restart of a container fits. Kafka's own
+#: default, which the consumer protocol's brokers have, too.
+_STATIC_SESSION_MS: Final = 45_000
+#: A rebalance takes about one heartbeat. Kafka's default of 3 s is what people wait for when a member comes or goes.
+_HEARTBEAT_MS: Final = 1_000
+
 #: The consumer protocol's names for the same ways of spreading partitions.
 _REMOTE_ASSIGNORS: Final[Mapping[Assignor, str]] = {Assignor.RANGE: "range", Assignor.COOPERATIVE_STICKY: "uniform"}
 
@@ -57,10 +65,12 @@ def consumer_settings(
     *,
     client_id: str = "",
     assignor: Assignor = Assignor.COOPERATIVE_STICKY,
+    instance_id: str | None = None,
 ) -> Settings:
     """Return those of a member of `group`, or of a reader without a group, which gets the name of an unused group.
 
-    librdkafka never commits or chooses offsets by itself.
+    With an `instance_id`, which no other member of the group may have, the group keeps the partitions of a member that
+    has ended for the one that comes back under its name. librdkafka never commits or chooses offsets by itself.
     """
     partition_bytes = max(_PARTITION_FETCH_BYTES, config.max_event_bytes + RECORD_OVERHEAD_BYTES)
     fetch_bytes = max(_FETCH_BYTES, partition_bytes)
@@ -81,9 +91,11 @@ def consumer_settings(
         # A rebalance takes about one heartbeat; a process that died is noticed after the session timeout.
         ours |= {
             "partition.assignment.strategy": assignor.value,
-            "session.timeout.ms": 10_000,
-            "heartbeat.interval.ms": 1_000,
+            "session.timeout.ms": _SESSION_MS if instance_id is None else _STATIC_SESSION_MS,
+            "heartbeat.interval.ms": _HEARTBEAT_MS,
         }
+    if group is not None and instance_id is not None:
+        ours["group.instance.id"] = instance_id
     return _merged(ours, config.kafka.client, config.kafka.consumer)
 
 

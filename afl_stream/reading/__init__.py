@@ -3,6 +3,7 @@
 #: Modules that other packages import; the others are private to this one.
 PUBLIC_MODULES = (
     "group_reader",
+    "lag",
     "log_ranges",
     "lost_offsets",
     "offset_tracker",

@@ -66,16 +66,36 @@ class RecordQueue:
         record = self.records[0]
         try:
             return decode(record)
-        except SchemaUnavailable as error:
+        except (SchemaUnavailable, NewerFormat) as error:
+            self._note_wait(record, error)
+        return None
+
+    def decode_below(self, offset: int, decode: Callable[[Record], T]) -> list[tuple[Record, T]]:
+        """Take out the records below an offset with what `decode` gives for each, up to one that has to wait."""
+        records = self.records
+        decoded: list[tuple[Record, T]] = []
+        try:
+            while records and (record := records[0]).offset < offset:
+                decoded.append((record, decode(record)))
+                records.popleft()
+        except (SchemaUnavailable, NewerFormat) as error:
+            if decoded:
+                self._failures, self.waits_for = 0, None
+            self._note_wait(record, error)
+        else:
+            self._failures, self.waits_for = 0, None
+        return decoded
+
+    def _note_wait(self, record: Record, error: SchemaUnavailable | NewerFormat) -> None:
+        if isinstance(error, SchemaUnavailable):
             self._failures += 1
             self.retry_at_s = self._clock_s() + self._backoff.wait_s(self._failures)
             if isinstance(error, SchemaGone):
                 self.waits_for = _at(record, error)
             self._warnings.warning(f"waits for schemas of {record.topic}", _WAITS, error, *record.topic_partition)
-        except NewerFormat as error:
+        else:
             self.paused_reason = _at(record, error)
             log.error("%s; the partition is paused", self.paused_reason)
-        return None
 
     def remove_first(self) -> None:
         """Take the first record out: it is done with."""

@@ -86,6 +86,8 @@ class TopicLog:
         self._lows: dict[TopicPartition, int] = {}
         self._topic_id = ""
         self._looked_s = 0.0
+        #: When the end that was read to last was asked for; None: it has to be asked for again.
+        self._end_asked_s: float | None = None
         #: The time of the oldest record that was read, ms since the epoch; None: the topic is empty.
         self._oldest_ms: int | None = None
 
@@ -107,6 +109,35 @@ class TopicLog:
             except TransportError:
                 self._forget_reader()
                 raise
+
+    def read_arrived(self, for_s: float) -> list[tuple[bytes | None, bytes | None]] | None:
+        """Return what the broker has sent since the last call, without asking it for anything.
+
+        The broker sends what is appended as soon as it is there. None when that does not do, so that the log has to be
+        read to its end: it was not read to it in the last `for_s` seconds, or the reader has met an error.
+        """
+        with self._lock:
+            asked_s, reader = self._end_asked_s, self._reader
+            if asked_s is None or reader is None or time.monotonic() - asked_s >= for_s:
+                return None
+            arrived: list[tuple[bytes | None, bytes | None]] = []
+            try:
+                while records := reader.consume(READ_RECORDS, 0.0):
+                    arrived.extend((record.key, record.value) for record in records)
+                positions = {
+                    partition: max(position, reader.position(partition))
+                    for partition, position in self._positions.items()
+                }
+            except TransportError:
+                # What was taken from it comes again: the next one begins at the positions.
+                self._forget_reader()
+                return None
+            self._positions = positions
+            return arrived
+
+    def ask_again(self) -> None:
+        """Have the next `read_arrived` say that the log has to be read to its end."""
+        self._end_asked_s = None
 
     def lack(self, written_at_ms: int | None) -> str | None:
         """Return in words why the topic may have lost records since that time (None: now); None when it has lost none.
@@ -133,6 +164,7 @@ class TopicLog:
                 self._producer = None
 
     def _read_to_end(self) -> list[tuple[bytes | None, bytes | None]]:
+        self._end_asked_s, asked_s = None, time.monotonic()
         reader, positions = self._open_reader()
         bounds = {partition: reader.watermarks(partition) for partition in positions}
         if self._has_lost(bounds):
@@ -155,7 +187,7 @@ class TopicLog:
             positions = {
                 partition: max(position, reader.position(partition)) for partition, position in positions.items()
             }
-        self._positions = positions
+        self._positions, self._end_asked_s = positions, asked_s
         return records
 
     def _open_reader(self) -> tuple[Consumer, dict[TopicPartition, int]]:
