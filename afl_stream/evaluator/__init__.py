@@ -4,8 +4,10 @@
 PUBLIC_MODULES = (
     "control_stats",
     "deployment_store",
+    "facet_schemas",
     "offsets",
     "outbox",
+    "outcomes",
     "runs",
     "service",
     "stores",

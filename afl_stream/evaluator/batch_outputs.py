@@ -13,12 +13,14 @@ from afl_stream.errors import AnswerNotTaken, TooManyParked
 from afl_stream.evaluator.context import EvaluatorContext
 from afl_stream.evaluator.outcomes import MEANINGS, PARKED, Outcome
 from afl_stream.evaluator.parked.parking_limits import ParkingClaim
+from afl_stream.evaluator.parts.own_part import OfAnotherPart
 from afl_stream.evaluator.record_places import place_of
+from afl_stream.evaluator.reporting.letter_warnings import BuriedRecord, warn_of_letters
 from afl_stream.limits import MAX_DESCRIBED_STEPS
 from afl_stream.transport import Record
 from afl_stream.wire.bounded_texts import kept_error, kept_failure, kept_id
 from afl_stream.wire.command_answers import APPLIED, DESCRIBED, KEPT, REFUSED, REJECTED, REPEATED
-from afl_stream.wire.dead_letters import dead_letter_headers
+from afl_stream.wire.dead_letters import dead_letter_headers, reason_of
 from afl_stream.wire.messages import Command, DescribeWorkflow, FailureReason, Lifecycle, StartWorkflow
 
 
@@ -30,6 +32,9 @@ class BatchOutputs:
         self.batch = batch
         self.now_ms = batch.now_ms
         self._parking = ParkingClaim(context.parking)
+        self._buried: list[BuriedRecord] = []
+        #: Why records became dead letters.
+        self.dead_letters: list[str] = []
 
     def park(self, record: Record, workflow_id: str, step_id: str) -> bool:
         """Keep a record until its step or workflow appears. False: there is no room, and it is a dead letter."""
@@ -57,16 +62,27 @@ class BatchOutputs:
     def committed(self) -> None:
         """Note that the batch is in the store."""
         self._parking.committed()
+        if self._buried:
+            warn_of_letters(self._context.warnings, self._buried)
 
-    def dead_letter(self, record: Record, error: Exception) -> None:
-        headers = dead_letter_headers(
-            topic=record.topic,
-            partition=record.partition,
-            offset=record.offset,
-            error=error,
-            headers=record.headers,
-            at_ms=self.now_ms,
-        )
+    def unreadable(self, record: Record, error: Exception) -> Outcome:
+        """Take care of a record that is not applied here: it goes on to its own partition, or is a dead letter."""
+        if not isinstance(error, OfAnotherPart):
+            self.dead_letter(record, error)
+            return Outcome.UNREADABLE
+        key, lane = error.key.encode(), self._context.lanes.own
+        self.batch.outbox.append(OutboxRecord(lane, record.topic, key, record.value, tuple(record.headers)))
+        return Outcome.FORWARDED
+
+    def dead_letter(self, record: Record, error: Exception, said: str | None = "") -> None:
+        """Make a record a dead letter, and warn of it after the commit.
+
+        `said` names the record in the warning, by default its place does; None: the caller has warned.
+        """
+        if said is not None:
+            self._buried.append(BuriedRecord(record, error, said))
+        self.dead_letters.append(reason_of(error))
+        headers = dead_letter_headers(record, error, at_ms=self.now_ms)
         topic = self._context.topology.dlq(record.topic)
         self.batch.outbox.append(OutboxRecord(self._context.lanes.own, topic, record.key, record.value, headers))
 
@@ -126,7 +142,7 @@ class BatchOutputs:
             outputs=ended.outputs,
             error=kept_failure(error.type, error.message) if error is not None else None,
         )
-        self._context.dispatch.tell_outputs(self.batch, milestone)
+        self._context.dispatch.tell_outputs(self.batch, milestone, ended.program)
 
     def reply(self, workflow_id: str, step_id: str, outcome: Outcome, command_id: str) -> None:
         """Answer a person who answered a step by hand with the outcome."""

@@ -3,33 +3,33 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections import deque
 from collections.abc import Collection
 
+from afl.core.clock import thread_s
 from afl.core.probes import Probe, no_probe
-from afl.engine.errors import PositionLost, WorkflowConflict
+from afl.engine.errors import PositionLost
 from afl.engine.model.store import TimerRow
-from afl_stream.errors import NewerFormat, NotEvaluable, NotStorable, SchemaGone, SchemaUnavailable
+from afl.engine.workflow_cache import WorkflowCache
 from afl_stream.evaluator.assigned_backlog import AssignedBacklog
-from afl_stream.evaluator.batch_commits import BatchCommits
-from afl_stream.evaluator.batch_size import BatchSize
+from afl_stream.evaluator.batches.batch_attempts import BatchAttempts
+from afl_stream.evaluator.batches.batch_commits import BatchCommits
+from afl_stream.evaluator.batches.batch_size import BatchSize
 from afl_stream.evaluator.context import EvaluatorContext
 from afl_stream.evaluator.control_stats import ControlStats as ControlStats
 from afl_stream.evaluator.offsets import StoredOffsets
-from afl_stream.evaluator.operator_commands import BatchOfItsOwn
-from afl_stream.evaluator.outbox import OutboxPublisher
+from afl_stream.evaluator.outbox_publisher import OutboxPublisher
 from afl_stream.evaluator.paused_partitions import PausedPartitions
-from afl_stream.evaluator.rebalance import Rebalance
+from afl_stream.evaluator.pausing.held_events import HeldEvents
+from afl_stream.evaluator.pausing.pause_watch import PauseWatch
+from afl_stream.evaluator.rebalance import Rebalance, evaluators_consumer
 from afl_stream.evaluator.schedules.sweep import ScheduleSweep
 from afl_stream.evaluator.script_turns import EndedScript, ScriptTurns
 from afl_stream.evaluator.sweeps import Sweeps
 from afl_stream.evaluator.timers.timer_turns import TimerTurns
-from afl_stream.evaluator.turns import Turn, take_turns, timers_of, turns_of
+from afl_stream.evaluator.turns import Turn, turns_of
 from afl_stream.evaluator.unit_of_work import UnitOfWork
-from afl_stream.evaluator.workflow_failure import fail_workflow, free_memory, not_evaluable
 from afl_stream.transport import (
-    Assignor,
     BrokerUnavailable,
     Consumer,
     OffsetOutOfRange,
@@ -61,6 +61,8 @@ class ControlLoop:
       3. persist steps, outbox and positions in one transaction (`control.persisted`),
       4. publish the outbox (`control.published`),
       5. commit the offsets (`control.committed`).
+
+    While a large batch is being committed, the loop does 1 and 2 for the next one (see batches/batch_attempts.py).
 
     After a crash before 3 the records are delivered again, and the same work makes the same ids. After 3 the records
     are behind the stored position, where reading starts; the next owner of a lane publishes its outbox before it reads.
@@ -96,25 +98,45 @@ class ControlLoop:
         self._offsets.check_cluster()
         context.store_claim.claim(is_new=new_store)
         self._producer: Producer = transport.producer()
-        self._publisher = OutboxPublisher(context.store, self._producer, probe)
+        held_events = HeldEvents(context.definitions.pauses, context.topology)
+        self._publisher = OutboxPublisher(
+            context.store, self._producer, probe, held_events=held_events, tracing=context.tracing
+        )
         self._paused = PausedPartitions(context.clock.monotonic_s)
         self._runnable: deque[str] = deque()
         self._backlog = AssignedBacklog(context.topology.commands())
         settings = context.config.evaluator
         self._batch_size = BatchSize(settings.batch_records, settings.batch_ms / 1000)
-        #: Records read, and not applied yet: a schema that cannot be looked up right now is waited for.
-        self._unapplied: list[Record] = []
         self._scripts = ScriptTurns(context.scripts, context.config.scripts.workers, probe)
         self._timers = TimerTurns(context, self._unread, probe)
-        commit_unit = lambda unit: self._commit(unit, [])  # noqa: E731
+
+        def commit_unit(unit: UnitOfWork) -> None:
+            self._commits.commit(unit, {})
+
         self._sweeps = Sweeps(context, self._publisher, self._runnable, commit_unit, admin, probe)
+        self._pauses = PauseWatch(context, self._sweeps, context.clock.monotonic_s)
         self._schedules = ScheduleSweep(context, commit_unit, probe)
-        self._commits = BatchCommits(
-            context, self._offsets, self._publisher, self._runnable, self._scripts, self._timers, probe
+        self._commits: BatchCommits = BatchCommits(
+            context,
+            self._offsets,
+            self._publisher,
+            self._runnable,
+            self._scripts,
+            self._timers,
+            probe,
+            consumer=lambda: self._consumer,
         )
-        self._conflicts = self._positions_lost = 0
-        #: How long workflows of this batch have continued without a record.
-        self._turns_s = 0.0
+        self._attempts = BatchAttempts(
+            context,
+            self._offsets,
+            self._paused,
+            self._commits,
+            self._timers,
+            probe,
+            consumer=lambda: self._consumer,
+            read_here=self._read_here,
+        )
+        self._positions_lost = 0
         self._rebalance = Rebalance(
             context,
             self._offsets,
@@ -126,21 +148,20 @@ class ControlLoop:
             probe,
             consumer=lambda: self._consumer,
             drop_records=self._drop_records,
+            await_commit=self._commits.await_flight,
         )
-        self._consumer = self._join()
+        self._consumer: Consumer = self._join()
 
     # --- membership ---------------------------------------------------------------------------------------------
 
     def _join(self) -> Consumer:
-        # Range: the owner of a partition of control owns the same one of commands and external, so that a workflow is
-        # hot in one place. Correctness does not depend on it.
-        consumer = self._transport.consumer(self._context.config.evaluator_group, assignor=Assignor.RANGE)
+        consumer = evaluators_consumer(self._context, self._transport)
         consumer.subscribe(self._topics, listener=self._rebalance)
         return consumer
 
     def _drop_records(self, gone: Collection[TopicPartition]) -> None:
         """Drop the records of these partitions that were read and not applied: their next owner reads them."""
-        self._unapplied = [record for record in self._unapplied if record.topic_partition not in gone]
+        self._attempts.unapplied = [record for record in self._attempts.unapplied if record.topic_partition not in gone]
 
     def _rejoin(self, why: Exception) -> None:
         """Drop everything because another owner has the partitions; log why, and join the group again."""
@@ -148,7 +169,7 @@ class ControlLoop:
         _log.warning(
             "the evaluator lost its partitions and joins its group again; nothing of its batch was written: %s", why
         )
-        self._unapplied.clear()
+        self._attempts.unapplied.clear()
         self._runnable.clear()
         self._context.workflows.evict_all()
         self._rebalance.on_lost(self._offsets.owned())
@@ -165,8 +186,9 @@ class ControlLoop:
         the deployment.
         """
         self._publisher.settle()
+        self._pauses.look_when_due()
         self._sweeps.run_due()
-        records: list[Record] = []
+        handled = 0
         turns: list[Turn] = []
         ended: list[EndedScript] = []
         timers: list[TimerRow] = []
@@ -178,6 +200,7 @@ class ControlLoop:
                 self._schedules.run_due()
             waits = not ended and not (self._runnable and may_continue)
             patience_s = self._timers.patience_s(self._scripts.patience_s(self._schedules.wait_s(timeout_s)))
+            patience_s = self._sweeps.patience_s(patience_s)
             records = self._read(patience_s if waits else 0.0)
             # After a broker has answered, and before the records are handled.
             self._context.store_claim.look_when_due(self._broker_answers)
@@ -186,9 +209,9 @@ class ControlLoop:
                 turns = [Turn(self._runnable.popleft()) for _ in range(min(len(self._runnable), _MOST_TURNS))]
             timers = self._timers.take()
             if records or turns or ended or timers:
-                started_s, self._turns_s = time.monotonic(), 0.0
-                self._process(records, [*turns, *turns_of(ended, timers)])
-                self._batch_size.took(len(records), time.monotonic() - started_s, self._turns_s)
+                started_s = thread_s()
+                handled = self._attempts.process(records, [*turns, *turns_of(ended, timers)])
+                self._batch_size.took(handled, thread_s() - started_s, self._attempts.turns_s)
             elif self._publisher.has_published:
                 self._commits.commit_published()
         except PositionLost as error:
@@ -199,7 +222,7 @@ class ControlLoop:
             self._timers.give_back(timers)
             raise
         self._scripts.done(ended)
-        return len(records)
+        return handled
 
     def _unread(self) -> frozenset[int]:
         """Return the numbers of partitions whose timers wait for records."""
@@ -212,18 +235,31 @@ class ControlLoop:
         """
         applied = self._offsets.next_offset(partition)
         # A take-over that broke off late has given the partition back, and left its position.
-        if applied is None or self._unapplied or partition not in self._consumer.assignment():
+        if applied is None or self._attempts.unapplied or partition not in self._consumer.assignment():
             return applied
         return max(applied, self._consumer.position(partition))
 
     def _read(self, timeout_s: float) -> list[Record]:
         if self._paused:
             self._try_paused()
-        if self._unapplied:
+        if self._attempts.unapplied:
             self._stay_in_group()
-            records, self._unapplied = self._unapplied, []
+            records, self._attempts.unapplied = self._attempts.unapplied, []
             return records
         records = self._consume(self._batch_size.records, timeout_s)
+        if records:
+            self._probe("control.read")
+        return records
+
+    def _read_here(self) -> list[Record]:
+        """Return records that have arrived, while a commit is in flight; none while other work is due.
+
+        Raises BrokerUnavailable, and what `consume` raises.
+        """
+        if self._paused or self._runnable or self._scripts.count or self._timers.has_due() or self._sweeps.is_busy:
+            return []
+        self._publisher.settle()
+        records = self._consume(self._batch_size.records, 0.0)
         if records:
             self._probe("control.read")
         return records
@@ -256,119 +292,16 @@ class ControlLoop:
         held = sorted(self._consumer.assignment())
         self._consumer.pause(held)
         try:
-            self._unapplied += self._consume(1, 0.0)
+            self._attempts.unapplied += self._consume(1, 0.0)
         finally:
             self._consumer.resume([p for p in self._consumer.assignment() if not self._paused.is_paused(p)])
-
-    def _process(self, records: list[Record], turns: list[Turn]) -> None:
-        waiting = records
-        try:
-            for _ in range(_WHOLE_ATTEMPTS):
-                try:
-                    self._attempt(records, turns)
-                    return
-                except (BatchOfItsOwn, NotStorable, NotEvaluable) as error:
-                    if not isinstance(error, BatchOfItsOwn):
-                        message = "a batch is split, and each of its records and turns is tried alone: %s"
-                        self._context.warnings.warning("batches that are split", message, error)
-                        free_memory(self._context)
-                    break
-                except WorkflowConflict as error:
-                    self._conflicts += 1
-                    _log.info("a batch of %d records met a conflict and is computed again: %s", len(records), error)
-            # One at a time: no workflow holds up another. Records first: one of them may cancel whose turn it is.
-            for index, record in enumerate(records):
-                waiting = records[index:]
-                self._attempt_until_done([record], [])
-            waiting = []
-            for turn in turns:
-                self._attempt_until_done([], [turn])
-        except (SchemaUnavailable, BrokerUnavailable):
-            # Raised by reading a record or a workflow's program, or by publishing its end: no record is skipped.
-            self._unapplied = waiting
-            raise
-
-    def _attempt_until_done(self, records: list[Record], turns: list[Turn]) -> None:
-        """Repeat until there is no conflict. Each conflict means that another writer made progress, so this ends."""
-        while True:
-            try:
-                self._attempt_or_fail(records, turns)
-                return
-            except WorkflowConflict:
-                self._conflicts += 1
-
-    def _attempt_or_fail(self, records: list[Record], turns: list[Turn]) -> None:
-        """Attempt a record or a turn, and end its workflow if that fails. Both raise WorkflowConflict."""
-        try:
-            self._attempt(records, turns)
-        except (NotStorable, NotEvaluable) as error:
-            message = "the result of one record or turn ends its workflow"
-            self._context.warnings.error(message, message, exc_info=error)
-            workflow_id = turns[0].workflow_id if turns else None
-            if turns and turns[0].timer is not None:
-                self._timers.failed(turns[0].workflow_id)  # In case not even its end can be stored.
-            record = records[0] if records else None
-            fail_workflow(self._context, record, workflow_id, error, lambda unit: self._commit(unit, records))
-
-    def _attempt(self, records: list[Record], turns: list[Turn]) -> None:
-        unit = UnitOfWork(self._context, is_alone=len(records) + len(turns) == 1)
-        clock = self._context.clock
-        until_s = clock.monotonic_s() + self._context.config.evaluator.batch_ms / 2_000
-        with not_evaluable(turns[0].workflow_id if turns and not records else None):
-            # Before the turns: a workflow that is cancelled here does not continue in its own.
-            unit.read(records)
-            self._turns_s += take_turns(unit, turns, clock, until_s)
-            records = self._apply(unit, records)
-            self._turns_s += self._timers.fire(unit, timers_of(turns), has_records=bool(records))
-        self._probe("control.applied")
-        self._commit(unit, records)
-
-    def _apply(self, unit: UnitOfWork, records: list[Record]) -> list[Record]:
-        """Apply the records and return those applied; records of a paused partition wait, and are not returned.
-
-        Records behind the position are not returned either: a rebalance may deliver a record again within one read.
-        """
-        applied: list[Record] = []
-        ends: dict[TopicPartition, int] = {}
-        last: Record | None = None
-        paused = self._paused.partitions
-        for record in records:
-            if last is None or record.partition != last.partition or record.topic != last.topic:
-                partition = record.topic_partition
-            last = record
-            next_offset = ends.get(partition, self._offsets.next_offset(partition))
-            if next_offset is None or record.offset < next_offset:
-                continue
-            if paused and self._paused.holds(partition, record.offset):
-                continue
-            try:
-                unit.apply(record)
-            except (NewerFormat, SchemaGone) as error:
-                self._pause(record, error)
-                continue
-            if paused:
-                self._paused.passed(partition, record.offset)
-            applied.append(record)
-            ends[partition] = record.offset + 1
-        return applied
-
-    def _pause(self, record: Record, error: NewerFormat | SchemaGone) -> None:
-        """Pause the record's partition; if its schema is gone, the record and those behind it are retried later."""
-        partition = record.topic_partition
-        self._paused.add(record, error)
-        text = "%s[%d] is paused at offset %d: %s"
-        self._context.warnings.error(f"pauses of {partition.topic}", text, *partition, record.offset, error)
-        self._consumer.seek(partition, record.offset)
-        self._consumer.pause([partition])
 
     def _try_paused(self) -> None:
         """Resume reading where a schema may be back. All records from there come again, so waiting ones are dropped."""
         if due := self._paused.try_due():
-            self._unapplied = [r for r in self._unapplied if r.offset < due.get(r.topic_partition, r.offset + 1)]
+            unapplied = self._attempts.unapplied
+            self._attempts.unapplied = [r for r in unapplied if r.offset < due.get(r.topic_partition, r.offset + 1)]
             self._consumer.resume(list(due))
-
-    def _commit(self, unit: UnitOfWork, records: list[Record]) -> None:
-        self._commits.commit(unit, records, self._consumer)
 
     # --- looking at it, and its end -----------------------------------------------------------------------------
 
@@ -377,13 +310,14 @@ class ControlLoop:
         return ControlStats(
             outcomes=dict(self._commits.outcomes),
             batches=self._commits.batches,
-            conflicts=self._conflicts,
+            conflicts=self._attempts.conflicts,
             positions_lost=self._positions_lost,
             published=self._commits.published,
             unacknowledged=self._publisher.in_flight,
             runnable=len(self._runnable),
             scripts=self._scripts.count,
             undeliverable=dict(self._publisher.undeliverable()),
+            held=self._publisher.held,
             doubled=frozenset((facet, first, other) for facet, (first, other) in self._commits.doubled.copy().items()),
             events=self._commits.events.shown(),
             owned=tuple(self._offsets.owned()),
@@ -391,6 +325,7 @@ class ControlLoop:
             timers=self._timers.stats(),
             firings=dict(self._commits.firings.copy()),
             republished=self._sweeps.republished,
+            dead_letters=dict(self._commits.dead_letters.copy()),
         )
 
     def _broker_answers(self) -> bool:
@@ -401,10 +336,24 @@ class ControlLoop:
         """The consumer of the loop's current membership."""
         return self._consumer
 
+    def next_offset(self, partition: TopicPartition) -> int | None:
+        """Return the offset behind what is applied of a partition; None: the partition is not ours."""
+        return self._offsets.next_offset(partition)
+
+    @property
+    def workflows(self) -> WorkflowCache:
+        """The workflows in memory."""
+        return self._context.workflows
+
     @property
     def unacknowledged(self) -> int:
         """Return how many outbox records are sent and not acknowledged yet."""
         return self._publisher.in_flight
+
+    @property
+    def batches(self) -> int:
+        """Return how many batches were committed."""
+        return self._commits.batches
 
     def is_idle(self) -> bool:
         """Return whether no work is left: no workflow, script or due timer, no record unacknowledged or undeleted."""
@@ -413,7 +362,7 @@ class ControlLoop:
             or self._timers.has_due()
             or self._sweeps.is_busy
             or self._scripts.count
-            or self._unapplied
+            or self._attempts.unapplied
             or self._publisher.in_flight
             or self._publisher.has_published
         )
@@ -439,6 +388,7 @@ class ControlLoop:
         try:
             self._leave_group()
         finally:
+            self._commits.close()
             self._producer.close()
 
     def _leave_group(self) -> None:

@@ -38,6 +38,8 @@ class ControlStats:
     scripts: int
     #: Outbox rows that wait because their topic is missing or too small for them, by topic.
     undeliverable: Mapping[str, int]
+    #: Events that wait in the outbox because their facets are paused.
+    held: int = 0
     #: Facets that two groups of agents answer, so that all of their work is done twice: facet, first group, other.
     doubled: frozenset[tuple[str, str, str]]
     owned: tuple[TopicPartition, ...]
@@ -49,3 +51,5 @@ class ControlStats:
     firings: Mapping[str, int] = field(default_factory=dict)
     #: Unanswered events that were published again.
     republished: int = 0
+    #: Records that became dead letters, by reason.
+    dead_letters: Mapping[str, int] = field(default_factory=dict)

@@ -17,10 +17,11 @@ from afl.engine.model.store_identity import new_mark, this_host
 from afl.engine.planning.programs import stored_program
 from afl.stores.public.persistence import EngineStore
 from afl_stream.errors import SchemaUnavailable, StreamError
+from afl_stream.evaluator.parts.own_part import OwnPart
 from afl_stream.programs.definitions import Definitions
 from afl_stream.topics.declared import Topology
-from afl_stream.transport import Consumer, TopicPartition, Transport
-from afl_stream.wire.messages import STORE_KEY, StoreClaim
+from afl_stream.transport import Consumer, Stopping, TopicPartition, Transport
+from afl_stream.wire.messages import StoreClaim
 
 _log = logging.getLogger(__name__)
 
@@ -28,6 +29,9 @@ _log = logging.getLogger(__name__)
 CLAIM_INTERVAL_S: Final = 30.0
 #: How often it looks whether another store was claimed, and whether the schemas and definitions are still there.
 LOOK_INTERVAL_S: Final = 10.0
+#: How long the other parts of a store wait for the claim of the first, and how often they look for it.
+_FIRST_PART_S: Final = 60.0
+_FIRST_PART_LOOK_S: Final = 0.1
 #: Attempts to claim the deployment for a new store while evaluators of the other one claim it, too.
 _MOST_ATTEMPTS: Final = 5
 #: Newest runs whose programs are published again where the definitions topic knows nothing of the deployment.
@@ -74,7 +78,7 @@ class DeploymentStore:
     Belongs to one thread.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - wired by the service alone
         self,
         store: EngineStore,
         definitions: Definitions,
@@ -84,14 +88,20 @@ class DeploymentStore:
         keep_announced: Callable[[], None],
         probe: Probe = no_probe,
         monotonic_s: MonotonicClock = monotonic_s,
+        part: OwnPart | None = None,
     ) -> None:
-        """Prepare to claim. `keep_announced` announces schemas again that are gone from their topic."""
+        """Prepare to claim. `keep_announced` announces schemas again that are gone from their topic.
+
+        With a `part` the store is that part of the deployment's, and only its partitions are looked at.
+        """
+        self._part = part
         self._keep_announced = keep_announced
         self._is_due = False
         self._store = store
         self._definitions = definitions
         self._transport = transport
         self._topics = (topology.control(), topology.commands(), topology.external())
+        self._topology = topology
         self._group = topology.evaluator_group
         self._clock = clock
         self._probe = probe
@@ -104,6 +114,8 @@ class DeploymentStore:
 
         Raises WrongStore, SchemaUnavailable, and what the transport raises.
         """
+        if self._part is not None:
+            self._wait_for_first(self._part, is_new=is_new)
         attempts = _MOST_ATTEMPTS if is_new else 1
         while True:
             self._definitions.refresh()
@@ -124,15 +136,44 @@ class DeploymentStore:
         if is_first:
             self._definitions.restore(self._stored_programs())
 
+    def _wait_for_first(self, part: OwnPart, *, is_new: bool) -> None:
+        """Wait until the first part of our store has claimed the deployment: it decides for all of them.
+
+        Raises WrongStore where another store has it, and Stopping.
+        """
+        deadline_s = self._monotonic_s() + _FIRST_PART_S
+        while part.part.number > 1:
+            self._definitions.refresh()
+            if (other := self._other_deployment(part)) is None and self._definitions.deployment_claims.current:
+                return
+            if (other is not None and not is_new) or self._monotonic_s() > deadline_s:
+                raise other or self._refusal("the first part of this store has not claimed the deployment")
+            if PROCESS_STOP.wait(_FIRST_PART_LOOK_S):
+                raise Stopping("the claim of the store's first part")
+
+    def _other_deployment(self, part: OwnPart) -> WrongStore | None:
+        """Return the refusal where the deployment has been claimed for another store than the one with our parts."""
+        claim = self._definitions.deployment_claims.current
+        if claim is None or claim.store == part.first_store_id:
+            return None
+        return self._refusal(f"{self._claimant(claim)}; this is {self._own_name()}, part {part.part} of another one")
+
     def look(self) -> None:
         """Check that the deployment still has this store, and renew the claim when that is due.
 
-        Raises WrongStore when another store, or a copy of this one, has been claimed since.
+        With a part of the store, also check that its topics have no more partitions than the parts were divided by:
+        nobody would read those.
+
+        Raises WrongStore when another store, or a copy of this one, has been claimed since, and PartitionsDiffer.
         """
         self._looked_s = self._monotonic_s()
+        if self._part is not None:
+            self._topology.require_together(self._transport.admin().topics(self._topics))
         self._definitions.refresh()
         claims = self._definitions.claims
         if claims.current is not None and (lost := self._lost_to()) is not None:
+            raise lost
+        if self._part is not None and (lost := self._other_deployment(self._part)) is not None:
             raise lost
         is_due = self._monotonic_s() - self._claimed_s >= CLAIM_INTERVAL_S
         if is_due or claims.current is None or claims.is_contested:
@@ -253,7 +294,12 @@ class DeploymentStore:
 
     def _partitions(self) -> list[TopicPartition]:
         described = self._transport.admin().topics(self._topics)
-        return [TopicPartition(name, number) for name, found in described.items() for number in range(found.partitions)]
+        return [
+            TopicPartition(name, number)
+            for name, found in described.items()
+            for number in range(found.partitions)
+            if self._part is None or self._part.part.owns(number)
+        ]
 
     # --- claiming -----------------------------------------------------------------------------------------------
 
@@ -282,7 +328,7 @@ class DeploymentStore:
             host=this_host(),
             at=self._clock.now_ms(),
         )
-        self._definitions.publish(STORE_KEY, claim)
+        self._definitions.publish(self._definitions.claim_key, claim)
         self._probe("claim.published")
         self._definitions.refresh()
         self._claimed_s = self._monotonic_s()

@@ -40,14 +40,15 @@ class DispatchByMode:
 
     def dispatch(self, execution: Execution, step: StepRecord, event_id: str, effects: Batch) -> None:
         """Add the record or the task. Raises what the outbox raises."""
-        if self._is_task(execution, step):
+        # The first look is the usual case, without a call.
+        if (self._has_tasks or not execution.lane) and self._is_task(execution, step):
             self._tasks.dispatch(execution, step, event_id, effects)
         else:
             self._outbox.dispatch(execution, step, event_id, effects)
 
     def answered(self, execution: Execution, step: StepRecord, effects: Batch) -> None:
         """End the event's task, if it has one, in the answer's commit."""
-        if self._is_task(execution, step):
+        if (self._has_tasks or not execution.lane) and self._is_task(execution, step):
             self._tasks.answered(execution, step, effects)
 
     def ended(self, execution: Execution, effects: Batch) -> None:

@@ -17,6 +17,7 @@ from afl_stream.settings.store_files import is_of_embedded_log
 from afl_stream.transport import (
     Admin,
     Consumer,
+    Record,
     TopicPartition,
     UnknownTopic,
     Watermarks,
@@ -93,6 +94,11 @@ _REMEDIES: Final = {
 
 def _log_or_cluster(is_embedded: bool) -> str:
     return "the embedded log" if is_embedded else "cluster"
+
+
+def ends_of(records: Iterable[Record]) -> dict[TopicPartition, int]:
+    """Return the offsets behind these records; the last one of each partition counts."""
+    return {record.topic_partition: record.offset + 1 for record in records}
 
 
 class StoredOffsets:
@@ -258,5 +264,7 @@ class StoredOffsets:
         ]
 
     def moved(self, ends: Mapping[TopicPartition, int]) -> None:
-        """Note that the moves are in the store."""
-        self._next.update(ends)
+        """Note that the moves are in the store. Partitions that were revoked meanwhile stay dropped."""
+        for partition, next_offset in ends.items():
+            if partition in self._next:
+                self._next[partition] = next_offset

@@ -1,61 +1,47 @@
 """The outbox: events and milestones are rows of the commit that makes them, and are published as records after it.
 
 `OutboxDispatch` encodes inside the unit of work, so a value that does not fit fails its step by name and publishing
-meets only encoded records. `OutboxPublisher` sends what was committed and remembers what the broker has acknowledged;
+meets only encoded records. outbox_publisher.py sends what was committed and remembers what the broker has acknowledged;
 the rows are deleted in the next batch's transaction. In the row means Created, row gone means Dispatched.
 """
 
 from __future__ import annotations
 
-import logging
-import time
 import uuid
-from collections import Counter, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
-from weakref import WeakKeyDictionary
+from typing import Final
+from weakref import finalize
 
 from afl.compiled.program import ProgramError
-from afl.core.declared_returns import DeclaredReturns
-from afl.core.probes import Probe, no_probe
-from afl.core.process.long_waits import WAITS
-from afl.core.text.warning_limits import LimitedLog
+from afl.compiled.sensitive import NO_MARKS
+from afl.core.row_maker import row_maker
+from afl.core.trace_context import context_in, parse_context
 from afl.engine.execution.execution import Execution
-from afl.engine.model.plan import FacetPlan, WorkflowPlan
+from afl.engine.model.plan import WorkflowPlan
 from afl.engine.model.records import StepRecord
-from afl.engine.model.store import Batch, OutboxRecord, Store, StoredOutboxRecord
+from afl.engine.model.store import Batch, OutboxRecord
 from afl_stream.errors import EventTooLarge, SchemaTaken, ValueRefused
+from afl_stream.evaluator.facet_schemas import params_of, returns_of, type_scope
+from afl_stream.evaluator.sensitive.outgoing import MarkedFacet, OutgoingValues
 from afl_stream.partitioner import partition_for
 from afl_stream.settings.answer_tokens import AnswerTokens
 from afl_stream.topics.declared import Topology
-from afl_stream.transport import (
-    BrokerUnavailable,
-    NotAuthorized,
-    Producer,
-    QueueFull,
-    RecordTooLarge,
-    TopicPartition,
-    UnknownTopic,
-    flush_unless_stopped,
-)
-from afl_stream.wire.avro.afl_types import TypeScope
+from afl_stream.tracing.evaluators import EvaluatorTracing
+from afl_stream.transport import Headers
 from afl_stream.wire.bounded_texts import kept_error, kept_failure
 from afl_stream.wire.codec import Codec, EventWriter, NewEvent
-from afl_stream.wire.headers import TRACE_PARENT, EventHeaders, headers_for
+from afl_stream.wire.headers import EventHeaders, headers_for, packed, unpacked
 from afl_stream.wire.messages import Lifecycle
-
-_log = logging.getLogger(__name__)
 
 #: The sender in the evaluator's records.
 SOURCE = "/afl-stream/evaluator"
 
-#: Errors that sending the record again does not overcome: the topic has to be changed.
-_REFUSED = (UnknownTopic, RecordTooLarge, NotAuthorized)
-#: Long enough for a broker that is only slow.
-_QUEUE_TIMEOUT_S = 5.0
-#: Workflows whose partition is remembered.
+#: Workflows whose lane is remembered.
 _REMEMBERED_WORKFLOWS = 100_000
+
+_outbox_record: Final = row_maker(OutboxRecord, "lane", "topic", "key", "value", "headers")
 
 
 class Lanes:
@@ -66,21 +52,32 @@ class Lanes:
 
     def __init__(self, control_partitions: int) -> None:
         # A workflow is asked about once a step; its partition costs more than the rest of the question.
-        self._partition_of = lru_cache(maxsize=_REMEMBERED_WORKFLOWS)(
-            lambda workflow_id: partition_for(workflow_id.encode(), control_partitions)
-        )
+        found = lru_cache(maxsize=_REMEMBERED_WORKFLOWS)(self._find_lane)
+        #: Returns the name of a workflow's lane.
+        self.lane_of: Callable[[str], str] = found
+        self._forget_lanes = found.cache_clear
         self._control_partitions = control_partitions
         self.own = f"writer/{uuid.uuid4().hex}"
-        self.owned: frozenset[int] = frozenset()
+        self._owned: frozenset[int] = frozenset()
+
+    @property
+    def owned(self) -> frozenset[int]:
+        """The control partitions that this evaluator owns."""
+        return self._owned
+
+    @owned.setter
+    def owned(self, partitions: frozenset[int]) -> None:
+        self._owned = partitions
+        self._forget_lanes()
 
     def owns(self, workflow_id: str) -> bool:
         """Return whether this evaluator owns the workflow's control partition."""
         # Asked about many workflows in a row, which would push the active ones out of the cache.
         return partition_for(workflow_id.encode(), self._control_partitions) in self.owned
 
-    def lane_of(self, workflow_id: str) -> str:
-        partition = self._partition_of(workflow_id)
-        return control_lane(partition) if partition in self.owned else self.own
+    def _find_lane(self, workflow_id: str) -> str:
+        partition = partition_for(workflow_id.encode(), self._control_partitions)
+        return control_lane(partition) if partition in self._owned else self.own
 
 
 def control_lane(partition: int) -> str:
@@ -99,77 +96,106 @@ class OutboxDispatch:
         tokens: AnswerTokens | None = None,
         *,
         traceparent: Callable[[str, str], str | None] | None = None,
+        sensitive: OutgoingValues | None = None,
+        tracing: EvaluatorTracing | None = None,
     ) -> None:
         """Take what encoding needs.
 
         `traceparent` returns an event's trace context, by the ids of its workflow and its own; it must not raise.
+        `tracing` gives it where tracing is on. `sensitive` names and encrypts the sensitive values; None: no value is
+        sensitive.
         """
-        self._traceparent = traceparent
+        self._traceparent, self._tracing = traceparent, tracing
+        self._is_traced = traceparent is not None or tracing is not None
+        self._sensitive = sensitive
+        #: Facets with sensitive values, by the identity of their plans, as `_writers`.
+        self._marked: dict[int, MarkedFacet] = {}
         self._codec = codec
         self._topology = topology
-        self._lanes = lanes
+        self._lanes, self._lane_of = lanes, lanes.lane_of
         self._tokens = tokens
-        #: Weak: an unused plan is freed with its writers.
-        self._writers: WeakKeyDictionary[FacetPlan, tuple[EventWriter, str, EventHeaders]] = WeakKeyDictionary()
+        #: By the identity of the facet's plan, and dropped with it: its hash would cost a call for each event.
+        self._writers: dict[int, tuple[EventWriter, str, EventHeaders]] = {}
 
     def prepare(self, plan: WorkflowPlan) -> None:
         """Announce the schemas of every event that the workflow can send, before its first step runs.
 
         Raises SchemaUnavailable: wait and try again. ProgramError when the fingerprint of a schema is taken.
         """
-        scope = TypeScope(
-            schemas={
-                name: [{"name": f, "type": t} for f, t in schema.param_types.items()]
-                for name, schema in plan.schemas.items()
-            },
-            facets=plan.facet_names,
-        )
+        scope = type_scope(plan.schemas, plan.facet_names)
+        sensitive = self._sensitive
+        marks = NO_MARKS if sensitive is None else sensitive.prepare(plan)
         for facet in plan.facets:
             sends = facet.is_event and facet.library is None
-            if sends and facet not in self._writers and self._topology.carries(facet.name):
+            if sends and sensitive is not None and marks and not self._topology.carries(facet.name):
+                sensitive.refuse_task(facet, marks)
+            if sends and id(facet) not in self._writers and self._topology.carries(facet.name):
                 topic = self._topology.facet(facet.name)
-                params = [{"name": n, "type": t} for n, t in facet.param_types.items()]
+                params, returns = params_of(facet), returns_of(facet)
+                if sensitive is not None and marks and (marked := sensitive.facet(facet, marks)) is not None:
+                    params = [{**one, "type": marked.sent_type(one["name"], one["type"])} for one in params]
+                    self._marked[id(facet)] = marked
+                    finalize(facet, self._marked.pop, id(facet), None).atexit = False
                 try:
-                    writer = self._codec.event_writer(facet.name, params, scope, topic, returns=_returns_of(facet))
+                    writer = self._codec.event_writer(facet.name, params, scope, topic, returns=returns)
                 except SchemaTaken as error:
                     raise ProgramError(f"events of {facet.name}: {error}") from error
-                self._writers[facet] = (writer, topic, EventHeaders(facet.name, source=SOURCE))
+                headers = EventHeaders(facet.name, source=SOURCE, form=self._codec.header_form)
+                self._writers[id(facet)] = (writer, topic, headers)
+                finalize(facet, self._writers.pop, id(facet), None).atexit = False
 
     def serves(self, execution: Execution) -> bool:  # noqa: ARG002 - the port's signature
         """Return True: every workflow of the store can be continued here."""
         return True
 
-    def dispatch(self, execution: Execution, step: StepRecord, event_id: str, effects: Batch) -> None:
-        """Encode the event. Raises ValueRefused and EventTooLarge, which fail the step."""
-        effects.outbox.append(self._record(execution, step, event_id, execution.now_ms))
-
     def repeat(self, execution: Execution, step: StepRecord, event_id: str, sent_at_ms: int, effects: Batch) -> None:
         """Encode an event again that was sent at that time. Raises ValueRefused and EventTooLarge."""
-        effects.outbox.append(self._record(execution, step, event_id, sent_at_ms))
+        self.dispatch(execution, step, event_id, effects, sent_at_ms)
 
-    def _record(self, execution: Execution, step: StepRecord, event_id: str, sent_at_ms: int) -> OutboxRecord:
+    def dispatch(
+        self, execution: Execution, step: StepRecord, event_id: str, effects: Batch, sent_at_ms: int | None = None
+    ) -> None:
+        """Encode the event, sent now or at that time. Raises ValueRefused and EventTooLarge, which fail the step."""
+        if sent_at_ms is None:
+            sent_at_ms = execution.now_ms
         assert step.facet is not None
-        writer, topic, headers = self._writers[step.facet]
+        writer, topic, headers = self._writers[id(step.facet)]
+        marked = self._marked.get(id(step.facet)) if self._marked else None
         event = NewEvent(
             event_id,
             execution.id,
             f"{execution.id}/{execution.number}",
             step.id,
             step.facet.name,
-            step.params,
+            step.params if marked is None else marked.payload(step.params, execution.id, step.id),
             step.attempt,
             sent_at_ms,
             step.deadline_ms,
             self._tokens.token_for(event_id, step.attempt) if self._tokens is not None else None,
         )
         value = writer.encode(event)
-        lane = execution.lane = self._lanes.lane_of(execution.id)
+        lane = execution.lane = self._lane_of(execution.id)
         key = step.id.encode()
-        described = headers.of(event_id=event_id, step_key=key, attempt=step.attempt, created_at_ms=sent_at_ms)
-        if self._traceparent is not None:
-            parent = self._traceparent(execution.id, event_id)
-            described += () if parent is None else ((TRACE_PARENT, parent.encode()),)
-        return OutboxRecord(lane, topic, key, value, described)
+        is_traced = self._is_traced or execution.trace_context
+        trace = self._trace_headers(execution, event_id) if is_traced else ()
+        described = headers.of(
+            event_id=event_id, step_id=step.id, attempt=step.attempt, created_at_ms=sent_at_ms, trace=trace
+        )
+        if marked is not None:
+            described = (*unpacked(described), *marked.headers)
+        effects.outbox.append(_outbox_record((lane, topic, key, value, described)))
+
+    def _trace_headers(self, execution: Execution, event_id: str) -> Headers:
+        """Return the trace context of an event's record: of its own span where there is one, or else of its run."""
+        kept = execution.trace_context
+        if self._tracing is not None:
+            return self._tracing.event_headers(kept, execution.id, event_id)
+        context = context_in(kept)
+        parent = None if self._traceparent is None else self._traceparent(execution.id, event_id)
+        own = parse_context(parent)
+        if context is None:
+            return () if own is None else own.headers
+        return (context if own is None else context._replace(span_id=own.span_id)).headers
 
     def answered(self, execution: Execution, step: StepRecord, effects: Batch) -> None:
         """Do nothing: an event has no row of its own, its state is in its step's."""
@@ -187,249 +213,27 @@ class OutboxDispatch:
             outputs=dict(execution.outputs) if error is None else None,
             error=kept_failure(error.type, error.message) if error is not None else None,
         )
-        self.tell_outputs(effects, milestone)
+        self.tell_outputs(effects, milestone, execution.plan.fingerprint)
 
-    def tell_outputs(self, effects: Batch, milestone: Lifecycle) -> None:
-        """Add a milestone's record; without its outputs, and with the reason, if they cannot be sent."""
+    def tell_outputs(self, effects: Batch, milestone: Lifecycle, program: str) -> None:
+        """Add the record of a milestone of a run of this program (a fingerprint).
+
+        If its outputs cannot be sent, it has the reason in their place.
+        """
+        more: Headers = ()
+        if self._sensitive is not None and milestone.outputs:
+            milestone, more = self._sensitive.milestone(milestone, program)
         try:
-            self.tell(effects, milestone)
+            self.tell(effects, milestone, more)
         except (ValueRefused, EventTooLarge) as refused:
             # The workflow has ended all the same, and the store has its outputs.
             self.tell(effects, replace(milestone, outputs=None, error=kept_error(refused)))
 
-    def tell(self, effects: Batch, milestone: Lifecycle) -> None:
+    def tell(self, effects: Batch, milestone: Lifecycle, more: Headers = ()) -> None:
         """Add a milestone's record."""
         lane = self._lanes.lane_of(milestone.workflow_id)
         topic = self._topology.lifecycle()
         value = self._codec.encode(milestone, topic)
         key = milestone.workflow_id.encode()
-        effects.outbox.append(OutboxRecord(lane, topic, key, value, headers_for(milestone, source=SOURCE)))
-
-
-def _returns_of(facet: FacetPlan) -> DeclaredReturns | None:
-    """Return what a facet's agents learn about its returns; None when it declares none, and takes any result."""
-    if not facet.return_types:
-        return None
-    required = facet.always_required
-    return DeclaredReturns(required, tuple(name for name in facet.return_types if name not in required))
-
-
-class _Sent:
-    """The records of one commit that are being sent: a range of sequence numbers, some acknowledged."""
-
-    __slots__ = ("failed", "first", "last", "open")
-
-    def __init__(self, first: int, last: int) -> None:
-        self.first, self.last = first, last
-        self.open = last - first + 1
-        self.failed: list[StoredOutboxRecord] = []
-
-
-class OutboxPublisher:
-    """Publishes committed outbox records, in order.
-
-    For each commit, in this order:
-      1. produce its records (`publish`),
-      2. note those that the broker has acknowledged (delivery callbacks, run by `settle`),
-      3. delete their rows in the next batch's transaction (`take_published`).
-
-    A crash after the commit and before 3 leaves rows that their lane's next owner publishes again, with the same ids.
-    """
-
-    def __init__(
-        self, store: Store, producer: Producer, probe: Probe = no_probe, *, queue_timeout_s: float = _QUEUE_TIMEOUT_S
-    ) -> None:
-        """Take what publishing needs.
-
-        `queue_timeout_s` limits the wait for a full local queue; after it the broker counts as away.
-        """
-        self._queue_timeout_s = queue_timeout_s
-        self._store = store
-        self._producer = producer
-        self._probe = probe
-        self._acknowledged: list[tuple[int, int]] = []
-        self._in_flight = 0
-        self._retries: deque[StoredOutboxRecord] = deque()
-        #: First and last sequence number of the records sent and not all acknowledged yet.
-        self._open: dict[int, int] = {}
-        #: Rows that no topic takes right now, by sequence number.
-        self._aside: dict[int, StoredOutboxRecord] = {}
-        self._warnings = LimitedLog(_log)
-        #: Why the last record could not be handed over, while that lasts.
-        self._away: BrokerUnavailable | None = None
-
-    @property
-    def in_flight(self) -> int:
-        """The number of records sent and not acknowledged yet, and of those that failed and wait to be sent again."""
-        return self._in_flight + len(self._retries)
-
-    @property
-    def has_published(self) -> bool:
-        """Return whether rows wait to be deleted."""
-        return bool(self._acknowledged)
-
-    def holds(self, sequence: int) -> bool:
-        """Return whether this row is being sent, or is published and about to be deleted."""
-        return (
-            any(first <= sequence <= last for first, last in self._open.items())
-            or any(first <= sequence <= last for first, last in self._acknowledged)
-            or any(row.sequence == sequence for row in self._retries)
-            or sequence in self._aside
-        )
-
-    def _under_way(self) -> set[int]:
-        """Return the sequence numbers of all rows for which `holds` is true."""
-        ranges = [*self._open.items(), *self._acknowledged]
-        sent = {sequence for first, last in ranges for sequence in range(first, last + 1)}
-        return sent | {row.sequence for row in self._retries} | self._aside.keys()
-
-    def undeliverable(self) -> Counter[str]:
-        """Return the number of rows that wait for each topic that is missing, or too small for them."""
-        # A copy in one step: health asks from a thread of its own.
-        return Counter(row.record.topic for row in self._aside.copy().values())
-
-    def retry_undeliverable(self) -> None:
-        """Send again the records that no topic took: it may have been created or enlarged since."""
-        for row in list(self._aside.values()):
-            if row.sequence not in self._open:
-                self._send(_Sent(row.sequence, row.sequence), row)
-
-    def publish(self, first_sequence: int, records: Iterable[OutboxRecord]) -> None:
-        """Send the records of one commit, numbered from `first_sequence`; while the broker is away they wait here."""
-        listed = list(records)
-        if not listed:
-            return
-        sent = _Sent(first_sequence, first_sequence + len(listed) - 1)
-        self._probe("outbox.before_publish")
-        for index, record in enumerate(listed):
-            self._send(sent, StoredOutboxRecord(first_sequence + index, 0, record))
-        self._probe("outbox.published")
-
-    def publish_stored(self, stored: Iterable[StoredOutboxRecord]) -> int:
-        """Send rows read from the store, and return their number."""
-        count = 0
-        for row in stored:
-            self._send(_Sent(row.sequence, row.sequence), row)
-            count += 1
-        return count
-
-    def publish_lanes(self, lanes: Iterable[str], timeout_s: float) -> int:
-        """Send all that these lanes hold, wait until it is acknowledged, and delete the rows.
-
-        A new owner does this before it reads. Records that no topic takes wait, and do not hold up the rest. Raises
-        BrokerUnavailable when not all was acknowledged in time; called again, it sends nothing twice.
-        """
-        count, under_way = 0, self._under_way()
-        for lane in lanes:
-            after = 0
-            while rows := self._store.outbox(lane=lane, after=after):
-                self.publish_stored(row for row in rows if row.sequence not in under_way)
-                count += len(rows)
-                after = rows[-1].sequence
-        if count:
-            self._drain(timeout_s, flush_unless_stopped)
-            self._probe("outbox.lanes_published")
-            published = self.take_published()
-            if published:
-                self._store.commit_batch(Batch(published=published))
-        return count
-
-    def drain(self, timeout_s: float) -> None:
-        """Wait until everything sent is acknowledged. Raises BrokerUnavailable when that takes too long."""
-        self._drain(timeout_s, lambda producer, timeout_s: producer.flush(timeout_s))
-
-    def _drain(self, timeout_s: float, flush: Callable[[Producer, float], int]) -> None:
-        self.settle()
-        with WAITS.on(f"the broker: acknowledgements of {self.in_flight} outbox records"):
-            remaining = flush(self._producer, timeout_s)
-        if remaining or self._retries:
-            raise BrokerUnavailable(
-                f"{remaining + len(self._retries)} outbox records were not acknowledged in {timeout_s} s"
-            )
-
-    def settle(self) -> None:
-        """Take in acknowledgements, and send again what could not be delivered.
-
-        Raises BrokerUnavailable while no record can even be queued: more records would only wait, too.
-        """
-        self._producer.poll(0)
-        self._away = None
-        for _ in range(len(self._retries)):
-            row = self._retries.popleft()
-            self._send(_Sent(row.sequence, row.sequence), row)
-        if self._away is not None:
-            raise self._away
-
-    def take_published(self) -> list[tuple[int, int]]:
-        """Return the ranges of rows that are published, for the next batch to delete; adjacent ones are joined."""
-        ranges, self._acknowledged = sorted(self._acknowledged), []
-        joined: list[tuple[int, int]] = []
-        for first, last in ranges:
-            if joined and joined[-1][1] + 1 == first:
-                joined[-1] = (joined[-1][0], last)
-            else:
-                joined.append((first, last))
-        return joined
-
-    def give_back(self, ranges: Iterable[tuple[int, int]]) -> None:
-        """Keep these ranges for the next batch: the batch that was to delete them was refused."""
-        self._acknowledged.extend(ranges)
-
-    def _send(self, sent: _Sent, row: StoredOutboxRecord) -> None:
-        def delivered(error: Exception | None, _partition: TopicPartition, _offset: int) -> None:
-            self._in_flight -= 1
-            sent.open -= 1
-            if isinstance(error, _REFUSED):
-                # This must not stop all other workflows' events: the row waits, and a warning is logged.
-                self._set_aside(row, error)
-            elif error is not None or self._aside:
-                self._aside.pop(row.sequence, None)
-                if error is not None:
-                    sent.failed.append(row)
-            if not sent.open:
-                self._close(sent)
-
-        record = row.record
-        self._in_flight += 1
-        self._open[sent.first] = sent.last
-        deadline_s: float | None = None
-        while True:
-            try:
-                self._producer.produce(
-                    record.topic, record.value, key=record.key, headers=record.headers, on_delivery=delivered
-                )
-                return
-            except QueueFull as error:
-                deadline_s = deadline_s or time.monotonic() + self._queue_timeout_s
-                if self._away is None and time.monotonic() < deadline_s:
-                    self._producer.poll(0.1)
-                    continue
-                self._away = BrokerUnavailable(f"nothing is acknowledged: {error}")
-                delivered(self._away, TopicPartition(record.topic, -1), -1)
-                return
-            except (BrokerUnavailable, *_REFUSED) as error:
-                if isinstance(error, BrokerUnavailable):
-                    self._away = error
-                delivered(error, TopicPartition(record.topic, -1), -1)
-                return
-            except BaseException:
-                # It was never sent, so no callback will report it: its row stays for the next publisher of the lane.
-                self._in_flight -= 1
-                self._open.pop(sent.first, None)
-                raise
-
-    def _close(self, sent: _Sent) -> None:
-        self._open.pop(sent.first, None)
-        if not sent.failed and not self._aside:
-            self._acknowledged.append((sent.first, sent.last))
-            return
-        # Only delivered records may lose their rows; the rest is sent again, row by row.
-        kept = {row.sequence for row in sent.failed} | self._aside.keys()
-        self._acknowledged.extend((n, n) for n in range(sent.first, sent.last + 1) if n not in kept)
-        self._retries.extend(sent.failed)
-
-    def _set_aside(self, row: StoredOutboxRecord, error: Exception) -> None:
-        if row.record.topic not in self.undeliverable():
-            topic = row.record.topic
-            self._warnings.error(f"records for {topic}", "outbox records for %s wait in the store: %s", topic, error)
-        self._aside[row.sequence] = row
+        headers = packed((*headers_for(milestone, source=SOURCE, form=self._codec.header_form), *more))
+        effects.outbox.append(OutboxRecord(lane, topic, key, value, headers))

@@ -37,12 +37,14 @@ class Outcome(StrEnum):
     SURPLUS = "surplus"
     #: The record cannot be read, or is not for this topic: dead-lettered.
     UNREADABLE = "unreadable"
+    #: Written under a key that is not its workflow's: goes on to the partition, and the evaluator, of its workflow.
+    FORWARDED = "forwarded"
     #: A command that cannot be carried out: dead-lettered, and answered on the lifecycle topic.
     REJECTED = "rejected"
 
 
 #: States of an event whose answer is waited for: most answers find their step in one of them.
-_ASKED = frozenset({EventState.CREATED, EventState.DISPATCHED, EventState.PROCESSING})
+ASKED = frozenset({EventState.CREATED, EventState.DISPATCHED, EventState.PROCESSING})
 #: Outcomes that keep the record in the store until its step or workflow appears.
 PARKED = frozenset({Outcome.EARLY, Outcome.UNKNOWN})
 #: Outcomes that subscribers of the lifecycle topic learn of.
@@ -69,7 +71,7 @@ class Case(NamedTuple):
         step = self.step
         if step is None or self.attempt not in (None, step.attempt):
             return False
-        if step.event_state in _ASKED:
+        if step.event_state in ASKED:
             return False
         if step.event_state in (EventState.COMPLETED, EventState.ERROR):
             return True
@@ -80,7 +82,7 @@ class Case(NamedTuple):
     def is_expired(self) -> bool:
         """Return whether this very attempt had no answer before its deadline."""
         step = self.step
-        if step is None or step.event_state in _ASKED or self.attempt not in (None, step.attempt):
+        if step is None or step.event_state in ASKED or self.attempt not in (None, step.attempt):
             return False
         failure = _failure_before_next(step)
         return step.event_state == EventState.EXPIRED or (failure is not None and failure.type == TIMEOUT)

@@ -8,11 +8,12 @@ from afl.core.probes import Probe
 from afl_stream.evaluator.assigned_backlog import AssignedBacklog
 from afl_stream.evaluator.context import EvaluatorContext
 from afl_stream.evaluator.offsets import StoredOffsets
-from afl_stream.evaluator.outbox import OutboxPublisher, control_lane
+from afl_stream.evaluator.outbox import control_lane
+from afl_stream.evaluator.outbox_publisher import OutboxPublisher
 from afl_stream.evaluator.paused_partitions import PausedPartitions
 from afl_stream.evaluator.script_turns import ScriptTurns
 from afl_stream.evaluator.sweeps import Sweeps
-from afl_stream.transport import Consumer, TopicPartition
+from afl_stream.transport import Assignor, Consumer, TopicPartition, Transport
 
 #: How long a new owner waits for the acknowledgement of what its lanes hold before it tries again.
 _LANES_TIMEOUT_S = 10.0
@@ -22,7 +23,7 @@ class Rebalance:
     """The listener of the evaluator's consumer: takes partitions over, and lets go of them.
 
     `consumer` returns the consumer that reads now, `drop_records` drops what was read of some partitions and is not
-    applied yet.
+    applied yet, `await_commit` waits for a commit in flight, and does what follows it.
     """
 
     def __init__(  # noqa: PLR0913 - a rebalance touches all that a loop keeps for its partitions
@@ -38,6 +39,7 @@ class Rebalance:
         *,
         consumer: Callable[[], Consumer],
         drop_records: Callable[[Collection[TopicPartition]], None],
+        await_commit: Callable[[], None],
     ) -> None:
         self._context = context
         self._control = context.topology.control()
@@ -50,6 +52,7 @@ class Rebalance:
         self._probe = probe
         self._consumer = consumer
         self._drop_records = drop_records
+        self._await_commit = await_commit
 
     def on_assigned(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
         """Take partitions over.
@@ -64,6 +67,7 @@ class Rebalance:
         Raises WrongStore, TopicRecreated and StoredOffsetOutOfRange when a position cannot be continued from,
         SchemaUnavailable and BrokerUnavailable: nothing is read before it has succeeded.
         """
+        self._await_commit()
         self._context.store_claim.look()
         control = [p.partition for p in partitions if p.topic == self._control]
         self._publisher.publish_lanes([control_lane(number) for number in control], _LANES_TIMEOUT_S)
@@ -77,15 +81,21 @@ class Rebalance:
         return starts
 
     def on_revoked(self, partitions: Sequence[TopicPartition]) -> None:
-        """Between two batches nothing is half done: what was committed stays, the rest is the next owner's."""
+        """Let go of partitions. What is committed stays, the rest is the next owner's.
+
+        A commit in flight is waited for, and published: the next owner begins behind it.
+        """
         self.on_lost(partitions)
 
     def on_lost(self, partitions: Sequence[TopicPartition]) -> None:
+        self._await_commit()
         self._context.store_claim.look_soon()
         self._positions.drop(partitions)
         self._paused.forget(partitions)
         self._drop_records(set(partitions))
-        self._own([p.partition for p in partitions if p.topic == self._control], add=False)
+        control = [p.partition for p in partitions if p.topic == self._control]
+        self._publisher.let_go({control_lane(number) for number in control})
+        self._own(control, add=False)
         self._scripts.drop_waiting(
             lambda workflow_id: self._context.lanes.lane_of(workflow_id) == self._context.lanes.own
         )
@@ -93,3 +103,16 @@ class Rebalance:
     def _own(self, numbers: Sequence[int], *, add: bool) -> None:
         owned = self._context.lanes.owned
         self._context.lanes.owned = owned | set(numbers) if add else owned - set(numbers)
+
+
+def evaluators_consumer(context: EvaluatorContext, transport: Transport) -> Consumer:
+    """Return a new consumer of the evaluators' group: a member of it, or, with a part of a store, the owner of that
+    part's partitions.
+
+    Members are given their partitions by range: the owner of a partition of control owns the same one of commands and
+    external, so that a workflow is hot in one place. Correctness does not depend on it.
+    """
+    group = context.config.evaluator_group
+    if context.part is not None:
+        return context.part.join(group, context.part.partitions)
+    return transport.consumer(group, assignor=Assignor.RANGE)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from afl.compiled.program import ProgramError
+from afl.core.trace_context import context_of
 from afl.engine.model.plan import WorkflowPlan
 from afl.engine.model.store import CANCELLED, ENDED_STATUSES, RUNNING, WorkflowRow
 from afl.engine.model.tombstones import Tombstone
@@ -18,6 +20,7 @@ from afl_stream.errors import (
 )
 from afl_stream.evaluator.answer_identity import differences_of_start
 from afl_stream.evaluator.outcomes import Outcome
+from afl_stream.registry.errors import SchemaRefused
 from afl_stream.wire.bounded_texts import kept_name, kept_reason
 from afl_stream.wire.command_answers import APPLIED
 from afl_stream.wire.headers import TRACE_PARENT, header
@@ -41,7 +44,11 @@ def start(context: EvaluatorContext, unit: UnitOfWork, command: StartWorkflow, r
         _repeat_start(unit, command, run)
         return Outcome.DUPLICATE
     program, name = context.definitions.find(command.workflow, command.program)
-    plan = context.workflows.plan(program, name)
+    try:
+        plan = context.workflows.plan(program, name)
+    except SchemaRefused as error:
+        # Runs that exist wait for such a schema; a new one would only wait beside them.
+        raise ProgramError(f"{name} is not started: {error}") from error
     check_topics(context, plan)
     execution = context.workflows.start(
         plan,
@@ -52,12 +59,21 @@ def start(context: EvaluatorContext, unit: UnitOfWork, command: StartWorkflow, r
         # From here on it is this deployment's: pollers leave all but the answers to its evaluators.
         lane=context.lanes.lane_of(command.workflow_id),
         traceparent=header(record.headers, TRACE_PARENT),
+        trace_context=_trace_of(context, command.workflow_id, record),
     )
     unit.external.adopt(execution)
     unit.add(execution)
     unit.outputs.tell(execution.id, "workflow.started", workflow=plan.name, command_id=command.command_id)
     unit.evaluate(execution)
     return Outcome.APPLIED
+
+
+def _trace_of(context: EvaluatorContext, workflow_id: str, record: Record) -> str:
+    """Return the trace that a run is part of, to be kept with it; where tracing is off, what its command names."""
+    if context.tracing is not None:
+        return context.tracing.started(record.headers, workflow_id)
+    named = context_of(record.headers)
+    return "" if named is None else named.text
 
 
 def check_topics(context: EvaluatorContext, plan: WorkflowPlan) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from afl.core.clock import MonotonicClock, monotonic_s
 from afl.core.probes import Probe, no_probe
+from afl.core.text.warning_limits import LimitedLog
 from afl.engine.execution.scripts import ScriptEnding, ScriptJob, ScriptRunner, ending_of
 from afl.scripts.errors import ScriptsNotIsolated, ScriptWorkerUnavailable
 
@@ -65,6 +66,7 @@ class ScriptTurns:
         self._runner = runner
         self._room = workers * _WITH_RUNNER_PER_WORKER
         self._probe = probe
+        self._warnings = LimitedLog(_log)
         self._monotonic_s = monotonic_s
         #: Every script that is not done with, by step, wherever it is.
         self._known: dict[str, ScriptJob] = {}
@@ -105,7 +107,7 @@ class ScriptTurns:
                 self._known.pop(job.step_id, None)
             except (ScriptWorkerUnavailable, ScriptsNotIsolated) as error:
                 # No failure of the script: the machine is out of something, and may have it again.
-                _log.warning("a script is retried in %g s: %s", _BACKOFF_S, error)
+                self._warnings.warning("retried scripts", "a script is retried in %g s: %s", _BACKOFF_S, error)
                 self._not_before_s = self._monotonic_s() + _BACKOFF_S
                 self._wait_in_front(job)
         self._hand_over()

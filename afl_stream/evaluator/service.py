@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import gc
 import logging
 from collections.abc import Callable
 from functools import partial
 from typing import Final
 
 from afl.core.backoff import Backoff, FailedAttempts
-from afl.core.clock import Clock, MonotonicClock, SystemClock, monotonic_s
+from afl.core.clock import Clock, MonotonicClock, SkippingClock, SystemClock, monotonic_s, thread_s
+from afl.core.monitoring.health import Turns
 from afl.core.probes import Probe, no_probe
+from afl.core.process.collector import tune_collector as tune_collector
 from afl.core.process.stopping import Stop
 from afl.core.text.warning_limits import LimitedLog
+from afl.engine.execution.ports import Trace
 from afl.engine.execution.run_bounds import RunLimits
 from afl.engine.execution.scripts import ScriptRunner
 from afl.engine.workflow_cache import WorkflowCache
@@ -28,20 +30,32 @@ from afl_stream.evaluator.control_loop import ControlLoop, ControlStats
 from afl_stream.evaluator.deployment_store import DeploymentStore
 from afl_stream.evaluator.dispatch_modes import DispatchByMode
 from afl_stream.evaluator.external.early_room import EarlyRoom
+from afl_stream.evaluator.monitoring.observer import EvaluatorObserver
 from afl_stream.evaluator.outbox import Lanes, OutboxDispatch
 from afl_stream.evaluator.parked.parking_limits import ParkingRoom
-from afl_stream.evaluator.telemetry_sinks import open_telemetry
+from afl_stream.evaluator.parts.own_part import OwnPart
+from afl_stream.evaluator.sensitive.outgoing import OutgoingValues
+from afl_stream.evaluator.sensitive.program_marks import ProgramMarks
+from afl_stream.evaluator.sensitive.sealed_store import sealed
+from afl_stream.evaluator.step_milestones import StepMilestones
+from afl_stream.evaluator.telemetry_sinks import SERVICE_NAME, open_telemetry
 from afl_stream.programs.definitions import Definitions
-from afl_stream.programs.deployment_codec import open_codec
+from afl_stream.reading.lag import LagWatch
 from afl_stream.reading.watchdog import Health, Watchdog
-from afl_stream.settings.answer_tokens import answer_tokens
+from afl_stream.registry.deployment_codec import DeploymentCodec
+from afl_stream.sensitive.deployment import deployment_sealer
+from afl_stream.settings.answer_tokens import AnswerTokens, answer_tokens
 from afl_stream.settings.config import EvaluatorSettings, StreamConfig
 from afl_stream.settings.deadlines import deadlines_of
 from afl_stream.settings.sections import ScriptSettings
 from afl_stream.topics.declared import Topology
 from afl_stream.topics.policies import unsafe_policies
+from afl_stream.tracing.evaluators import EvaluatorTracing
+from afl_stream.tracing.opening import open_tracer
+from afl_stream.tracing.tracer import Tracer
 from afl_stream.transport import BrokerUnavailable, Transport
 from afl_stream.wire.codec import Codec
+from afl_stream.wire.messages import STORE_KEY
 
 _log = logging.getLogger(__name__)
 
@@ -72,19 +86,12 @@ def open_script_pool(settings: ScriptSettings) -> ScriptPool:
     return ScriptPool(limits, settings.workers, accept_missing=accepted)
 
 
-def tune_collector() -> None:
-    """Set the garbage collector for a process that keeps many small, long-lived records.
-
-    The default scans all of them after every few thousand new ones; measured, that costs two thirds of the time at
-    100,000 steps. Call once, when a service starts.
-    """
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(50_000, 20, 100)
-
-
 class EvaluatorService:
     """One evaluator: a member of the evaluators' group. Created, run and closed by one thread."""
+
+    _pool: ScriptPool | None = None
+    #: The schema that cannot be looked up now, in words; None: there is no wait.
+    _waiting_for: str | None = None
 
     def __init__(  # noqa: PLR0913 - a public signature, settings by name
         self,
@@ -98,66 +105,89 @@ class EvaluatorService:
         monotonic_s: MonotonicClock = monotonic_s,
         scripts: ScriptRunner | None = None,
         new_store: bool = False,
+        part: OwnPart | None = None,
+        tracer: Tracer | None = None,
+        observer: EvaluatorObserver | None = None,
     ) -> None:
         """Check the topics and join the group.
 
         `telemetry` sees every transition and iteration; without it the settings of that name decide. `monotonic_s`
         measures how long an outage lasts. `scripts` runs scripts, where `evaluator.allow_scripts` says so, in place of
         a pool of this service's own. `new_store` gives the deployment this store where it has another one, or where
-        that is not known.
+        that is not known. With a `part` the store is that part of the deployment's, with the part's partitions.
+        `tracer` takes the spans, and the caller closes it; without it the settings decide.
+        `observer` takes notes for metrics.
 
         Raises TopicMissing, TopicTooSmall or PartitionsDiffer with the command that corrects it, WrongCluster when the
         store belongs to another cluster, WrongStore when the deployment has another store, and what `open_script_pool`
         and `open_telemetry` raise.
         """
-        self._config = config
-        self._transport = transport
+        self._config, self._transport = config, transport
         self._topology = Topology(config)
         self._existing = self._checked_topics()
-        codec = open_codec(config, transport, self._topology)
-        definitions = _definitions(transport, codec, self._topology, store)
-        self._definitions = definitions
+        sealer = deployment_sealer(config)
+        store = sealed(store, sealer, config.sensitive.patterns)
+        self._schemas = DeploymentCodec(config, transport, self._topology, sealer)
+        codec = self._schemas.codec
+        definitions = self._definitions = _definitions(transport, codec, self._topology, store, part)
         lanes = Lanes(config.topics.control_partitions)
-        self._pool: ScriptPool | None = None
-        #: The schema that cannot be looked up now, in words; None: there is no wait.
-        self._waiting_for: str | None = None
         #: The telemetry of the settings, unless the caller has passed one, which the caller closes.
         self._telemetry = open_telemetry(config.telemetry) if telemetry is None else None
         watching = _enabled(telemetry or self._telemetry)
-        traceparent = watching.traceparent if watching is not None else None
         tokens = answer_tokens(config.answers)
-        dispatch = OutboxDispatch(codec, self._topology, lanes, tokens, traceparent=traceparent)
-        workflows = _workflows(config.evaluator, store, DispatchByMode(dispatch, config.dispatch), watching)
+        #: The tracer of the settings, unless the caller has passed one, which the caller closes.
+        self._tracer = open_tracer(config.tracing, SERVICE_NAME) if tracer is None else None
+        tracing = self._tracing(tracer or self._tracer, watching)
+        values = OutgoingValues(ProgramMarks(store, config.sensitive.patterns), sealer, config.sensitive)
+        dispatch = self._dispatch(lanes, tokens, watching, tracing, values)
+        trace = partial(TelemetryTrace, watching, values.shown_outputs) if watching is not None else None
+        workflows = _workflows(config.evaluator, store, _outgoing(config, dispatch), trace)
         clock = clock or SystemClock()
         claim = DeploymentStore(
-            store, definitions, transport, self._topology, clock, codec.keep_announced, probe, monotonic_s
+            store, definitions, transport, self._topology, clock, codec.keep_announced, probe, monotonic_s, part
         )
         self._warnings = LimitedLog(_log)
         self._watchdog = Watchdog(config.kafka, f"group {config.evaluator_group}", monotonic_s)
+        self.turns, self.lag = Turns(monotonic_s), LagWatch(monotonic_s)
         try:
             context = EvaluatorContext(
-                config=config,
-                store=store,
-                workflows=workflows,
-                dispatch=dispatch,
-                lanes=lanes,
-                codec=codec,
-                topology=self._topology,
-                definitions=definitions,
-                store_claim=claim,
-                tokens=tokens,
-                clock=clock,
-                parking=ParkingRoom(store, config.evaluator),
-                early=EarlyRoom(store, config.evaluator),
-                probe=probe,
-                missing_topics=self._missing_topics,
-                scripts=self._runner(scripts),
-                telemetry=watching,
-            )
+                config=config, store=store, workflows=workflows, dispatch=dispatch, lanes=lanes, codec=codec,
+                topology=self._topology, definitions=definitions, store_claim=claim, tokens=tokens, clock=clock,
+                busy_s=_busy_clock(clock), parking=ParkingRoom(store, config.evaluator),
+                early=EarlyRoom(store, config.evaluator), probe=probe, missing_topics=self._missing_topics,
+                scripts=self._runner(scripts), telemetry=watching, tracing=tracing, part=part, observer=observer,
+            )  # fmt: skip
             self.loop = ControlLoop(context, transport, probe, new_store=new_store)
         except BaseException:
             self._release()
             raise
+
+    def _dispatch(
+        self,
+        lanes: Lanes,
+        tokens: AnswerTokens | None,
+        watching: Telemetry | None,
+        tracing: EvaluatorTracing | None,
+        values: OutgoingValues,
+    ) -> OutboxDispatch:
+        traceparent = _traceparent_of(watching)
+        return OutboxDispatch(
+            self._schemas.codec, self._topology, lanes, tokens,
+            traceparent=traceparent, tracing=tracing, sensitive=values,
+        )  # fmt: skip
+
+    def _tracing(self, tracer: Tracer | None, watching: Telemetry | None) -> EvaluatorTracing | None:
+        if tracer is None:
+            return None
+        has_run_spans = watching is not None and watching.makes_spans
+        group, commands = self._config.evaluator_group, self._topology.commands()
+        topology = self._topology
+        others = {topology.control(), topology.external(), topology.lifecycle()}
+
+        def passes_on(topic: str) -> bool:
+            return topic in others or topology.is_dead_letters(topic)
+
+        return EvaluatorTracing(tracer, group, commands, passes_on=passes_on, has_run_spans=has_run_spans)
 
     def _runner(self, given: ScriptRunner | None) -> ScriptRunner | None:
         """Return what runs scripts: what was given, or else a pool of this service; None where they are not allowed."""
@@ -176,7 +206,8 @@ class EvaluatorService:
     ) -> None:
         """Run until `stop` is set, then finish cleanly.
 
-        `on_idle` is called after each read that returned nothing while no work is left; it may set `stop`.
+        `on_batch` is called after each batch, also one of turns without a record. `on_idle` is called after each read
+        that returned nothing while no work is left; it may set `stop`.
 
         A schema that cannot be looked up is waited for, with backoff, and so are brokers that do not answer, for
         `kafka.outage_timeout_s` at most. Every other error ends the service: nothing is lost by it, the next one
@@ -201,6 +232,9 @@ class EvaluatorService:
     ) -> None:
         failures = FailedAttempts(_BACKOFF)
         while not stop.is_set():
+            batches = self.loop.batches
+            self.turns.turned()
+            self.lag.look(self.loop.consumer, self.loop.next_offset)
             try:
                 handled = self.loop.run_once(_IDLE_POLL_S)
                 self._watchdog.read(self.loop.consumer, handled)
@@ -216,7 +250,7 @@ class EvaluatorService:
                 continue
             self._waiting_for = None
             failures.reset()
-            if handled and on_batch is not None:
+            if on_batch is not None and self.loop.batches != batches:
                 on_batch(self.loop.stats())
             elif not handled and on_idle is not None and self.loop.is_idle():
                 on_idle()
@@ -250,10 +284,13 @@ class EvaluatorService:
 
     def _release(self) -> None:
         self._definitions.close()
+        self._schemas.close()
         if self._pool is not None:
             self._pool.close()
         if self._telemetry is not None:
             self._telemetry.close()
+        if self._tracer is not None:
+            self._tracer.close()
 
     def _checked_topics(self) -> frozenset[str]:
         """Return the topics that every deployment has, after a check of each.
@@ -279,21 +316,48 @@ def _enabled(telemetry: Telemetry | None) -> Telemetry | None:
     return telemetry if telemetry is not None and telemetry.enabled else None
 
 
-def _definitions(transport: Transport, codec: Codec, topology: Topology, store: EngineStore) -> Definitions:
+def _traceparent_of(telemetry: Telemetry | None) -> Callable[[str, str], str | None] | None:
+    return telemetry.traceparent if telemetry is not None else None
+
+
+def _busy_clock(clock: Clock) -> MonotonicClock:
+    # A clock of a test stands for both: it says what time passes, and what work takes.
+    return thread_s if isinstance(clock, SystemClock | SkippingClock) else clock.monotonic_s
+
+
+def _definitions(
+    transport: Transport, codec: Codec, topology: Topology, store: EngineStore, part: OwnPart | None
+) -> Definitions:
     """Return the deployed programs; the store replaces those that the topic has lost."""
     return Definitions(
-        transport, codec, topology.definitions(), store.load_program, store.load_annotations, is_keeper=True
+        transport,
+        codec,
+        topology.definitions(),
+        store.load_program,
+        store.load_annotations,
+        is_keeper=True,
+        claim_key=STORE_KEY if part is None else part.claim_key,
     )
 
 
+def _outgoing(config: StreamConfig, outbox: OutboxDispatch) -> DispatchByMode | StepMilestones:
+    by_mode = DispatchByMode(outbox, config.dispatch)
+    if config.lifecycle.steps == "off":
+        return by_mode
+    return StepMilestones(by_mode, outbox, with_results=config.lifecycle.steps == "results")
+
+
 def _workflows(
-    settings: EvaluatorSettings, store: EngineStore, by_mode: DispatchByMode, watching: Telemetry | None
+    settings: EvaluatorSettings,
+    store: EngineStore,
+    outgoing: DispatchByMode | StepMilestones,
+    trace: Callable[[], Trace] | None,
 ) -> WorkflowCache:
     return WorkflowCache(
         store,
-        by_mode,
-        trace=partial(TelemetryTrace, watching) if watching is not None else None,
-        prepare=by_mode.prepare,
+        outgoing,
+        trace=trace,
+        prepare=outgoing.prepare,
         hot_steps=settings.hot_steps,
         max_open_events=settings.max_unanswered_events,
         runs_scripts=settings.allow_scripts,

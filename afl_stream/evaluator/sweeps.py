@@ -15,7 +15,7 @@ from afl.core.probes import Probe, no_probe
 from afl.engine.errors import StoreCorrupt, VersionMismatchError
 from afl_stream.evaluator.context import EvaluatorContext
 from afl_stream.evaluator.external.early_sweep import EarlySweep
-from afl_stream.evaluator.outbox import OutboxPublisher
+from afl_stream.evaluator.outbox_publisher import OutboxPublisher
 from afl_stream.evaluator.parked.parked_answers import ParkedAnswers
 from afl_stream.evaluator.retention import Retention
 from afl_stream.evaluator.timers.republishing import Republishing
@@ -34,6 +34,8 @@ _MOST_RUNNABLE = 1 << 62
 #: How long after a poller's answer its workflow is continued, where events may be tasks.
 _ANSWERED_AFTER_MS = 300
 _LANES_LOCK = "outbox-sweep"
+#: Events that a pause holds back lie in the outbox, too: so many of them let a second more pass between two sweeps.
+_HELD_PER_S = 5_000
 
 
 class Sweeps:
@@ -72,7 +74,11 @@ class Sweeps:
     @property
     def is_busy(self) -> bool:
         """Return whether a sweep is under way that continues at once."""
-        return self._republishing.is_busy
+        return self._republishing.is_busy or self._retention.is_busy or self._publisher.has_released
+
+    def patience_s(self, timeout_s: float) -> float:
+        """Return how long the loop may wait for records: not beyond the next step of a purge that is under way."""
+        return self._retention.patience_s(timeout_s)
 
     def run_due(self) -> None:
         """Do what is due."""
@@ -84,12 +90,13 @@ class Sweeps:
             self._judged_s = now_s
             self._parked.turn(now_ms)
         self._republishing.run_due()
-        if now_s - self._swept_s < _INTERVAL_S:
+        self._retention.run_due()
+        self._publisher.release_held()
+        if now_s - self._swept_s < _INTERVAL_S + self._publisher.held / _HELD_PER_S:
             return
         self._swept_s = now_s
         self._publisher.retry_undeliverable()
         self._publish_orphans(now_ms)
-        self._retention.run_due()
         if self._context.lanes.owned:
             self._early.turn(now_ms)
 
@@ -118,10 +125,15 @@ class Sweeps:
 
     def _runnable_of(self, partitions: Collection[int]) -> list[str]:
         queued, count = set(self._runnable), self._context.config.topics.control_partitions
+        pauses = self._context.definitions.pauses
+        if pauses.of_all is not None:
+            return []
         return [
             workflow_id
             for workflow_id in self._context.store.runnable_workflows(limit=_MOST_RUNNABLE)
-            if workflow_id not in queued and partition_for(workflow_id.encode(), count) in partitions
+            if workflow_id not in queued
+            and workflow_id not in pauses.workflows
+            and partition_for(workflow_id.encode(), count) in partitions
         ]
 
     def _publish_orphans(self, now_ms: int) -> None:
@@ -135,7 +147,8 @@ class Sweeps:
         after, has_lease = 0, False
         while rows := self._context.store.outbox(older_than_ms=older_than_ms, newer_than_ms=newer_than_ms, after=after):
             after = rows[-1].sequence
-            orphans = [row for row in rows if not self._publisher.holds(row.sequence)]
+            publisher = self._publisher
+            orphans = [row for row in rows if not (publisher.holds(row.sequence) or publisher.is_paused(row.record))]
             if not orphans:
                 continue
             # A lease, so that not every evaluator publishes them; copies would only cost time.

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
+from contextlib import nullcontext
 
-from afl.telemetry.logging_sink import JsonLinesFormatter, LoggingSink
-from afl.telemetry.telemetry import Telemetry, TelemetrySink
+from afl.telemetry.logging_sink import LOGGER_NAME, JsonLinesFormatter, LoggingSink, line_of
+from afl.telemetry.telemetry import Telemetry, TelemetryEvent, TelemetrySink
 from afl_stream.errors import ConfigError
 from afl_stream.settings.sections import TelemetrySettings
 
-#: What a service calls itself in OpenTelemetry, unless OTEL_SERVICE_NAME says otherwise.
-_SERVICE_NAME = "afl-stream-evaluator"
+#: What a service calls itself in OpenTelemetry, unless OTELSERVICE_NAME says otherwise.
+SERVICE_NAME = "afl-stream-evaluator"
 
 
 def open_telemetry(settings: TelemetrySettings) -> Telemetry | None:
@@ -42,7 +44,22 @@ class _LinesOfJson(LoggingSink):
         # Not one of the process's loggers: two services in one process must not write to each other's files.
         logger = logging.Logger("afl.telemetry", logging.INFO)
         logger.addHandler(self._handler)
-        super().__init__(logger, values=settings.values)
+        super().__init__(logger, values=settings.values, states=settings.detail == "states")
+
+    def emit_all(self, events: Sequence[TelemetryEvent]) -> None:
+        """Write the lines of one commit together: the same lines as one by one, in the form of `JsonLinesFormatter`."""
+        lines = []
+        for event in events:
+            level = self.level_of(event)
+            if level:
+                fields = self.fields_of(event)
+                fields["level"], fields["logger"] = logging.getLevelName(level), LOGGER_NAME
+                lines.append(f"{line_of(fields)}\n")
+        stream = self._handler.stream
+        if lines and stream is not None:
+            with self._handler.lock or nullcontext():
+                stream.write("".join(lines))
+                stream.flush()
 
     def close(self) -> None:
         self._handler.close()
@@ -54,4 +71,4 @@ def _open_telemetry_sink(endpoint: str | None) -> TelemetrySink:
     except ModuleNotFoundError as error:
         expected = "an installed extra: pip install afl-stream[otel]"
         raise ConfigError("telemetry", "sink", f"opentelemetry without {error.name}", expected) from error
-    return OpenTelemetrySink.exporting(_SERVICE_NAME, endpoint)
+    return OpenTelemetrySink.exporting(SERVICE_NAME, endpoint)

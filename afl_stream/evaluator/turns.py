@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from afl.core.clock import Clock
-from afl.engine.errors import VersionMismatchError
+from afl.core.clock import Clock, thread_s
+from afl.engine.errors import StoreCorrupt, VersionMismatchError
 from afl.engine.execution.scripts import finish_script, offer_again
 from afl.engine.model.store import TimerRow
+from afl_stream.errors import NotEvaluable
 from afl_stream.evaluator.refusals import REFUSALS
 from afl_stream.evaluator.script_turns import EndedScript
 from afl_stream.evaluator.unit_of_work import UnitOfWork
@@ -42,15 +42,15 @@ def take_turns(unit: UnitOfWork, turns: Sequence[Turn], clock: Clock, until_s: f
 
     Runnable workflows that are left are put off. Turns of timers are left out: they come behind the records.
     """
-    started_s = time.monotonic()
+    started_s = thread_s()
     for number, turn in enumerate(turns):
-        if turn.timer is not None:
+        if turn.timer is not None or (turn.script is None and unit.is_paused(turn.workflow_id)):
             continue
         if number and turn.script is None and clock.monotonic_s() > until_s:
             unit.postponed.append(turn.workflow_id)
         else:
             _take_turn(unit, turn)
-    return time.monotonic() - started_s
+    return thread_s() - started_s
 
 
 def _take_turn(unit: UnitOfWork, turn: Turn) -> None:
@@ -71,10 +71,17 @@ def _take_turn(unit: UnitOfWork, turn: Turn) -> None:
 
 
 def _end_script(unit: UnitOfWork, ended: EndedScript) -> None:
-    """Continue the step that waited for a script, if it still does: the first result counts."""
+    """Continue the step that waited for a script, if it still does: the first result counts.
+
+    Raises NotEvaluable: drop the unit then.
+    """
     job = ended.job
     execution = unit.execution(job.workflow_id)
     if execution is not None and job.step_id in execution.scripts:
         unit.touch(execution)
-        finish_script(execution, job.step_id, ended.ending)
+        try:
+            finish_script(execution, job.step_id, ended.ending)
+        except StoreCorrupt as error:
+            # A step that was read late: the workflow does not wait for its script any more, and must not be kept so.
+            raise NotEvaluable(execution.id, execution.plan.name, error) from error
         unit.evaluate(execution)

@@ -3,47 +3,44 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Sequence
 
+from afl.core.clock import epoch_ns
 from afl.core.text.exception_text import exception_class, exception_text
 from afl.engine.errors import RunGivenUp, VersionMismatchError
 from afl.engine.execution.commit_rows import add_rows
-from afl.engine.execution.events import fail_with
 from afl.engine.execution.execution import Execution
-from afl.engine.execution.results import take_result
 from afl.engine.execution.scripts import ScriptJob, take_jobs
 from afl.engine.model.store import Batch, ParkedRecord, TimerRow, WorkflowRow
 from afl.engine.operations.operations import Action
 from afl.engine.values import sizes as value_sizes
 from afl_stream.errors import (
-    AnswerExpired,
-    AnswerRefused,
     IdRefused,
     NewerFormat,
     NotEvaluable,
     Reason,
-    SchemaGone,
     SchemaUnavailable,
     StreamError,
     Unreadable,
 )
 from afl_stream.evaluator import run_commands
-from afl_stream.evaluator.answer_identity import attempt_of_answer, workflow_of_answer
-from afl_stream.evaluator.batch_outputs import BatchOutputs, record_of
+from afl_stream.evaluator.answer_identity import workflow_of_answer
+from afl_stream.evaluator.answers import Answers
+from afl_stream.evaluator.batch_outputs import BatchOutputs
+from afl_stream.evaluator.batches.earlier_commit import EarlierCommitFailed
+from afl_stream.evaluator.batches.record_reading import decoded, read
 from afl_stream.evaluator.context import EvaluatorContext
 from afl_stream.evaluator.external.continuing import continue_by_command, run_to_fixed_point
 from afl_stream.evaluator.external.executions import PastExecutions
 from afl_stream.evaluator.external.external_events import ExternalEvents
 from afl_stream.evaluator.operator_commands import BatchOfItsOwn, run_again
-from afl_stream.evaluator.outcomes import PARKED, RECORDED, Case, Outcome, judge
+from afl_stream.evaluator.outcomes import Outcome
 from afl_stream.evaluator.refusals import REFUSALS
+from afl_stream.evaluator.reporting.event_lines import lines_for
 from afl_stream.evaluator.schedules import commands as schedule_commands
 from afl_stream.evaluator.schedules.book import ScheduleBook
 from afl_stream.evaluator.timers.retry_milestones import tell_retries
 from afl_stream.transport import Record
-from afl_stream.wire.bounded_texts import kept_failure, kept_name
-from afl_stream.wire.codec import addressed, decode_key
-from afl_stream.wire.headers import COMMAND_HEADER, header
 from afl_stream.wire.messages import (
     Answer,
     CancelWorkflow,
@@ -54,11 +51,12 @@ from afl_stream.wire.messages import (
     Message,
     ScheduleCommand,
     StartWorkflow,
-    StepFailed,
-    StepUpdate,
+    StepContinue,
     check_workflow_id,
-    event_id_of,
 )
+
+#: What makes a record a dead letter, or pauses its partition.
+_FAULTS = (VersionMismatchError, Unreadable, IdRefused, *REFUSALS)
 
 
 class UnitOfWork:
@@ -67,12 +65,30 @@ class UnitOfWork:
     When the commit is refused, the unit is dropped: its workflows were taken out of memory, and are read again.
     """
 
-    def __init__(self, context: EvaluatorContext, *, is_alone: bool = False) -> None:
+    def __init__(
+        self,
+        context: EvaluatorContext,
+        *,
+        is_alone: bool = False,
+        earlier: UnitOfWork | None = None,
+        complete: Callable[[], None] | None = None,
+    ) -> None:
         """Take the context.
 
-        `is_alone`: the unit has a single record or turn, whose workflow gets the time of the batch.
+        `is_alone`: the unit has a single record or turn, whose workflow gets the time of the batch. `earlier`: the unit
+        that is being committed, on top of which this one computes; `complete` waits for that commit.
         """
         self._context = context
+        self._pauses = context.definitions.pauses
+        self._earlier, self._complete = earlier, complete
+        self._unusual = 0  #: Records that were not the usual answers.
+        #: Whether its workflows are hot, because it is committed.
+        self._is_kept = False
+        self._tracing = context.tracing
+        #: For spans: since when, the records with their outcomes, and the workflows that end in this unit.
+        self._began_ns = 0 if context.tracing is None else epoch_ns()
+        self._worked_on: list[tuple[Record, str]] = []
+        self._ending: list[Execution] = []
         self.warnings = context.warnings
         settings = context.config.evaluator
         self._budget_ms = max(settings.workflow_budget_ms, settings.batch_ms if is_alone else 0)
@@ -82,6 +98,7 @@ class UnitOfWork:
         self.now_ms = context.clock.now_ms()
         self.batch = Batch(now_ms=self.now_ms, values_checked=True)
         self.outcomes: Counter[Outcome] = Counter()
+        self._lines = lines_for(self.now_ms, context.config)
         #: Workflows over their budget: committed as runnable, they continue in a later batch.
         self.over_budget: list[str] = []
         #: Runnable workflows that had no turn: others took the time for it.
@@ -93,81 +110,78 @@ class UnitOfWork:
         self.schedules = ScheduleBook(context, self.batch)
         self.external = ExternalEvents(context, self)
         self.past = PastExecutions(context.store)
-        #: Records that were decoded, or why not, by where they stand.
-        self._read: dict[tuple[str, int, int], Message | Exception] = {}
+        self._answers = Answers(context, self)
         #: Workflows that a record of this batch cancels: they do not continue, whatever comes before it.
         self._cancelled: set[str] = set()
         #: Facets that two groups answer: the group that was first, and the other.
         self.doubled: dict[str, tuple[str, str]] = {}
         self._executions: dict[str, Execution | None] = {}
-        self._changed: dict[str, Execution] = {}
+        #: The workflows that the batch writes.
+        self.changed: dict[str, Execution] = {}
         #: Revisions of rows as they were first read here: decisions without an execution relied on them.
         self._revisions_read: dict[str, int] = {}
 
     # --- records ------------------------------------------------------------------------------------------------
 
-    def read(self, records: Iterable[Record]) -> None:
-        """Decode records that are about to be applied; the error of a record is raised when its turn comes.
-
-        Decoding them in one go takes half of the time that it takes between applying them: the same code runs again and
-        again. It ends at a schema that cannot be looked up now, which ends the batch. A schema that is gone ends it for
-        the record's partition: records behind it there are not applied before it.
-        """
-        held: set[tuple[str, int]] = set()
-        for record in records:
-            if held and record[:2] in held:
+    def read(self, records: Sequence[Record]) -> list[Message | Exception | None]:
+        """Decode records that are about to be applied (batches/record_reading.py), and note what they say of runs."""
+        messages = read(self._context, records)
+        for record, message in zip(records, messages, strict=True):
+            if isinstance(message, StepContinue):
                 continue
-            at = record.topic, record.partition, record.offset
-            try:
-                message = self._read[at] = self._decoded(record)
-            except (Unreadable, NewerFormat, SchemaUnavailable) as error:
-                self._read[at] = error
-                if isinstance(error, SchemaGone):
-                    held.add((record.topic, record.partition))
-                elif isinstance(error, SchemaUnavailable):
-                    return
-            else:
-                if isinstance(message, CancelWorkflow):
-                    self._cancelled.add(message.workflow_id)
-                elif isinstance(message, ExternalEvent | StartWorkflow):
-                    self.external.note(record, message)
+            if isinstance(message, CancelWorkflow):
+                self._cancelled.add(message.workflow_id)
+            elif isinstance(message, ExternalEvent | StartWorkflow):
+                self.external.note(record, message)
+        return messages
 
-    def apply(self, record: Record) -> Outcome:
-        """Apply one record of control, commands or external.
+    def apply(self, record: Record, message: Message | Exception | None = None) -> Outcome:
+        """Apply one record of control, commands or external; `message` is what `read` found in it.
 
         Raises NewerFormat and SchemaGone (pause the partition), and any other SchemaUnavailable (wait, skip nothing); a
         record that is itself at fault becomes a dead letter.
         """
-        outcome = self._guarded(record, self._apply)
+        try:
+            if (
+                isinstance(message, StepContinue)
+                and record.topic == self._control
+                and self._answers.take_usual(message)
+            ):
+                outcome = Outcome.APPLIED
+            else:
+                self.settle()
+                self._unusual += 1
+                outcome = self._apply(record, message)
+        except _FAULTS as error:
+            outcome = self._faulty(record, error)
         self.outcomes[outcome] += 1
+        if self._tracing is not None:
+            self._worked_on.append((record, outcome.value))
+        if self._lines is not None:
+            self._lines.note(message, outcome, self._executions)
         return outcome
 
-    def _guarded(self, record: Record, judge_it: Callable[[Record], Outcome]) -> Outcome:
-        try:
-            return judge_it(record)
-        except VersionMismatchError as error:
+    def _faulty(self, record: Record, error: Exception) -> Outcome:
+        """Make a record that is itself at fault a dead letter.
+
+        Raises NewerFormat where its workflow is of another release.
+        """
+        if isinstance(error, VersionMismatchError):
             # The workflow, not the record, is of another release: that waits for the upgrade, too.
             raise NewerFormat(error.found, error.expected_version, error.remedy) from error
-        except (Unreadable, IdRefused) as error:
-            self.outputs.dead_letter(record, error)
-            return Outcome.UNREADABLE
-        except REFUSALS as error:
-            self.outputs.dead_letter(record, error)
-            return Outcome.REJECTED
+        if isinstance(error, Unreadable | IdRefused):
+            return self.outputs.unreadable(record, error)
+        self.outputs.dead_letter(record, error)
+        return Outcome.REJECTED
 
-    def _decoded(self, record: Record) -> Message:
-        message = self._context.codec.decode(record.value, record.headers, json_allowed=True)
-        if record.key:
-            # Only its partition depends on the key, so any text will do. Our writers always write text.
-            decode_key(record.key)
-        return addressed(message, record.key) if isinstance(message, ExternalEvent) else message
-
-    def _apply(self, record: Record) -> Outcome:
-        message = self._read.pop((record.topic, record.partition, record.offset), None) or self._decoded(record)
+    def _apply(self, record: Record, message: Message | Exception | None) -> Outcome:
+        if message is None:
+            message = decoded(self._context, record)
         if isinstance(message, Exception):
             raise message
+        message = self._context.own(message)
         if record.topic == self._control and isinstance(message, Answer):
-            return self._answer(record, message)
+            return self._answers.apply(record, message)
         if record.topic == self._commands and isinstance(message, Command):
             return self._command(record, message)
         if record.topic == self._commands and isinstance(message, ScheduleCommand):
@@ -176,61 +190,15 @@ class UnitOfWork:
             return self.external.apply(record, message)
         raise Unreadable(Reason.UNKNOWN_TYPE, f"a {type(message).__name__} does not belong on {record.topic}")
 
-    def _parked_answer(self, record: Record) -> Outcome:
-        message = self._context.codec.decode(record.value, record.headers, json_allowed=True)
-        if not isinstance(message, Answer):
-            raise Unreadable(Reason.UNKNOWN_TYPE, f"a {type(message).__name__} was parked")
-        return self._answer(record, message, is_parked=True)
-
-    def _answer(self, record: Record, answer: Answer, *, is_parked: bool = False) -> Outcome:
-        workflow_id = workflow_of_answer(answer)
-        execution = self.execution(workflow_id)
-        case = self._case(execution, answer)
-        outcome = judge(case)
-        if outcome is Outcome.APPLIED:
-            assert execution is not None
-            self._take_answer(execution, answer)
-        elif outcome in PARKED:
-            if not is_parked and not self.outputs.park(record, workflow_id, answer.step_id):
-                outcome = Outcome.SURPLUS
-        elif outcome in RECORDED:
-            self.outputs.tell(workflow_id, f"answer.{outcome.value}", step_id=answer.step_id)
-        elif outcome is Outcome.DUPLICATE and (twice := case.done_twice(kept_name(answer.group))):
-            self.doubled.setdefault(*twice)
-        elif outcome is Outcome.REFUSED:
-            self.outputs.dead_letter(record, AnswerRefused(answer.step_id))
-        if outcome is not Outcome.APPLIED:
-            # A runnable workflow continues, whatever woke it.
-            self.continue_workflow(workflow_id)
-            self.confirm(workflow_id)
-        # Agents name their group, and learn nothing from a reply: only a person waits for one.
-        if answer.group is None and not is_parked and (asked := header(record.headers, COMMAND_HEADER)) is not None:
-            self.outputs.reply(workflow_id, answer.step_id, outcome, asked)
-        return outcome
-
-    def _case(self, execution: Execution | None, answer: Answer) -> Case:
-        attempt = attempt_of_answer(answer)
-        step = execution.steps.get(answer.step_id) if execution is not None else None
-        right = True
-        if self._context.tokens is not None and step is not None and step.attempt:
-            of = attempt or step.attempt
-            right = self._context.tokens.accepts(answer.answer_token, event_id_of(answer.step_id, of), of)
-        purged = execution is None and self._context.store.tombstone(workflow_of_answer(answer)) is not None
-        again = step is None and execution is not None and execution.is_superseded(answer.step_id)
-        return Case(execution, step, attempt, token_is_right=right, is_purged=purged, is_run_again=again)
-
-    def _take_answer(self, execution: Execution, answer: Answer) -> None:
-        step = execution.steps[answer.step_id]
-        self.touch(execution)
-        step.answered_by = kept_name(answer.group)
-        if isinstance(answer, StepFailed):
-            failure = kept_failure(answer.error.type, answer.error.message)
-            fail_with(execution, step, failure.type, failure.message)
-        else:
-            values: Mapping[str, object] = answer.partial if isinstance(answer, StepUpdate) else answer.result
-            is_partial = isinstance(answer, StepUpdate)
-            take_result(execution, step, values, is_partial=is_partial, is_checked=True)
-        self.evaluate(execution)
+    def parked_answer(self, record: Record) -> Outcome:
+        """Judge a parked answer again."""
+        try:
+            message = self._context.codec.decode(record.value, record.headers, json_allowed=True)
+            if not isinstance(message, Answer):
+                raise Unreadable(Reason.UNKNOWN_TYPE, f"a {type(message).__name__} was parked")
+            return self._answers.apply(record, message, is_parked=True)
+        except _FAULTS as error:
+            return self._faulty(record, error)
 
     # --- commands -----------------------------------------------------------------------------------------------
 
@@ -252,12 +220,8 @@ class UnitOfWork:
             self._refuse(command, error)
             self.confirm(command.workflow_id)
             # Last: a row that cannot be read makes this raise above, and the record a dead letter there, once.
-            self.outputs.dead_letter(record, error)
-            text = "%s of run %s is refused: %s: %s"
-            self.warnings.warning(
-                "refused commands", text, type(command).__name__, command.workflow_id, exception_class(error),
-                exception_text(error),
-            )  # fmt: skip
+            said = f"{type(command).__name__} of run {command.workflow_id} is refused"
+            self.outputs.dead_letter(record, error, said)
             return Outcome.REJECTED
 
     def _refuse(self, command: Command, error: Exception) -> None:
@@ -268,7 +232,7 @@ class UnitOfWork:
 
     def open_again(self, workflow_id: str, action: Action) -> bool:
         """Let a stored workflow run again, in a later batch of its own; return False when there is none."""
-        if workflow_id in self._changed:
+        if workflow_id in self.changed:
             raise BatchOfItsOwn
         known = self.execution(workflow_id, is_checked=True) is not None
         opened = self._context.workflows.open_again(workflow_id, action) if known else None
@@ -290,8 +254,47 @@ class UnitOfWork:
 
     def is_under_way(self, workflow_id: str) -> bool:
         """Return whether this unit has the workflow, and it has not ended."""
+        return (execution := self._executions.get(workflow_id)) is not None and not execution.is_ended
+
+    def hot_execution(self, workflow_id: str) -> Execution | None:
+        """Return the workflow if this unit has it or it is hot, without a look at the store."""
         execution = self._executions.get(workflow_id)
-        return execution is not None and not execution.is_ended
+        if execution is None and workflow_id not in self._executions:
+            execution = None if self._earlier is None else self._earlier.give(workflow_id)
+            if execution is None:
+                execution = self._context.workflows.take(workflow_id)
+            if execution is not None:
+                execution.now_ms = max(self.now_ms, execution.now_ms)
+                self._executions[workflow_id] = execution
+        return execution
+
+    def give(self, workflow_id: str) -> Execution | None:
+        """Hand a workflow of this unit, which is being committed, to the next one; None for one that has to stay.
+
+        Once the unit is committed, its workflows are hot, and taken from there: whoever has one has it alone.
+        """
+        execution = None if self._is_kept else self._executions.get(workflow_id)
+        if execution is None or execution.is_ended or execution.queue or execution.scripts:
+            return None
+        del self._executions[workflow_id]
+        return execution
+
+    def settle(self) -> None:
+        """Wait for the commit of the earlier unit, on which what comes relies.
+
+        Raises EarlierCommitFailed: this unit must be dropped.
+        """
+        earlier, self._earlier = self._earlier, None
+        if earlier is not None and self._complete is not None:
+            try:
+                self._complete()
+            except Exception as error:
+                raise EarlierCommitFailed(error) from error
+
+    @property
+    def has_only_usual(self) -> bool:
+        """Return whether the unit has nothing but usual answers whose workflows wait again or have ended."""
+        return not (self._unusual or self.over_budget or self._context.telemetry is not None)
 
     def execution(self, workflow_id: str, *, is_checked: bool = False, cancel_only: bool = False) -> Execution | None:
         """Return the workflow as this unit has it: hot from memory (stale, maybe, unless it is checked), or stored."""
@@ -306,18 +309,18 @@ class UnitOfWork:
     def continue_workflow(self, workflow_id: str) -> None:
         """Give a runnable workflow its turn."""
         execution = self.execution(workflow_id)
-        if execution is not None and execution.queue and not execution.is_ended:
+        if execution is not None and execution.queue and not execution.is_ended and not self.is_paused(workflow_id):
             self.touch(execution)
             self.evaluate(execution)
 
+    def is_paused(self, workflow_id: str) -> bool:
+        """Return whether the workflow is left as it is, until it is resumed."""
+        return self._pauses.holds_workflows and self._pauses.of_workflow(workflow_id) is not None
+
     def scripts_due(self) -> list[ScriptJob]:
         """Return the scripts that steps of this unit have reached. Ask when the batch is committed."""
-        return [
-            job
-            for execution in self._executions.values()
-            if execution is not None and execution.new_scripts
-            for job in take_jobs(execution)
-        ]
+        due = [run for run in self._executions.values() if run is not None and run.new_scripts]
+        return [job for execution in due for job in take_jobs(execution)]
 
     def to_continue(self) -> list[str]:
         """Return the workflows that have more to do in a later batch."""
@@ -339,7 +342,7 @@ class UnitOfWork:
         if record is not None:
             self.outputs.dead_letter(record, error)
             self.outcomes[Outcome.REJECTED] += 1
-            message = self._decoded(record)
+            message = decoded(self._context, record)
             if isinstance(message, Answer):
                 workflow_id = workflow_of_answer(message)
             elif isinstance(message, Command):
@@ -359,6 +362,7 @@ class UnitOfWork:
     def evaluate(self, execution: Execution) -> None:
         """Run to the fixed point, or until the workflow's budget of this batch is used up; not if a record cancels it.
 
+        A paused workflow is left with what it has to do: it is stored as runnable, and continues when it is resumed.
         Raises NotEvaluable: the unit must be dropped then.
         """
         if not execution.queue or execution.id in self.over_budget:
@@ -366,39 +370,28 @@ class UnitOfWork:
         if execution.id in self._cancelled:
             self.over_budget.append(execution.id)
             return
+        if self._pauses.holds_workflows and self.is_paused(execution.id):
+            return
         if not run_to_fixed_point(self._context, self, execution, self._budget_ms):
             self.over_budget.append(execution.id)
 
-    def apply_parked(self, rows: list[ParkedRecord]) -> None:
-        """Judge parked records again.
-
-        Those that have found their step are settled; the others stay until they expire.
-        """
-        for row in rows:
-            record = record_of(row)
-            try:
-                outcome = self._guarded(record, self._parked_answer)
-            except NewerFormat as error:
-                waits = "a parked answer to step %s waits for an upgrade: %s"
-                self.warnings.error("parked answers that wait for an upgrade", waits, row.step_id, error)
-                continue
-            if outcome in PARKED:
-                if row.expires_at_ms > self.now_ms:
-                    continue
-                self.outputs.dead_letter(record, AnswerExpired(row.step_id, (self.now_ms - row.parked_at_ms) // 1000))
-            else:
-                self.outcomes[outcome] += 1
-            self.batch.unparked.append(row.id)
+    def note_parked(self, row: ParkedRecord, outcome: Outcome) -> None:
+        """Count what a parked answer has become, and log it."""
+        self.outcomes[outcome] += 1
+        if self._lines is not None:
+            self._lines.note_parked(row, outcome, self._executions)
 
     def finish(self) -> Batch:
         """Return the batch to commit."""
         batch = self.batch
-        for workflow_id, execution in self._changed.items():
+        if self._tracing is not None:
+            self._ending = [run for run in self.changed.values() if run.is_ended and not run.end_was_reported]
+        for workflow_id, execution in self.changed.items():
             batch.confirms.pop(workflow_id, None)
             add_rows(execution, batch)
         self.schedules.finish()
         if batch.timers:
-            tell_retries(self._context.dispatch, self._changed, batch, self.now_ms)
+            tell_retries(self._context.dispatch, self.changed, batch, self.now_ms)
         self.external.finish(batch)
         return batch
 
@@ -407,21 +400,31 @@ class UnitOfWork:
         value_sizes.forget()
         self.outputs.committed()
         self.external.committed()
-        for execution in self._executions.values():
-            if execution is not None:
+        if self._tracing is not None:
+            self._tracing.committed(self._worked_on, self._began_ns, self._run_of, self._ending)
+        executions = [execution for execution in self._executions.values() if execution is not None]
+        if self._context.telemetry is not None:
+            for execution in executions:
                 if execution.trace is not None:
                     execution.trace.committed()
-                self._context.workflows.keep(execution)
+        self._context.workflows.keep_all(executions)
+        self._is_kept = True
+        if self._lines is not None:
+            self._lines.write(self.changed.values())
+
+    def _run_of(self, workflow_id: str) -> Execution | None:
+        # A workflow that the next unit has taken over is still among those that this one has changed.
+        return self.changed.get(workflow_id) or self._executions.get(workflow_id)
 
     # --- effects ------------------------------------------------------------------------------------------------
 
     def touch(self, execution: Execution) -> None:
         """Write the workflow with the batch."""
-        self._changed[execution.id] = execution
+        self.changed[execution.id] = execution
 
     def confirm(self, workflow_id: str) -> None:
         """Require the store's revision of the workflow: a decision without a write relied on it."""
-        if workflow_id not in self._changed:
+        if workflow_id not in self.changed:
             if workflow_id in self._executions:
                 # Also when it was not there: another evaluator may have started it since.
                 execution = self._executions[workflow_id]
@@ -438,13 +441,9 @@ class UnitOfWork:
         if execution is not None and not execution.revision:
             # Started in this very unit: the store does not know it yet.
             return WorkflowRow(
-                id=execution.id,
-                revision=0,
-                program=execution.plan.fingerprint,
-                name=execution.plan.name,
-                status=execution.status,
-                inputs=execution.inputs,
-            )
+                id=execution.id, revision=0, program=execution.plan.fingerprint, name=execution.plan.name,
+                status=execution.status, inputs=execution.inputs,
+            )  # fmt: skip
         row = self._context.store.load_workflow(workflow_id)
         self._revisions_read.setdefault(workflow_id, 0 if row is None else row.revision)
         return row

@@ -17,7 +17,16 @@ from afl_stream.reading.topic_log import TopicLog, waited_for
 from afl_stream.transport import Producer, Transport, produce_acknowledged
 from afl_stream.wire.codec import Codec
 from afl_stream.wire.headers import headers_for
-from afl_stream.wire.messages import STORE_KEY, Message, ProgramDefinition, ProgramPointer, StoreClaim, name_key
+from afl_stream.wire.messages import (
+    STORE_KEY,
+    Message,
+    Pause,
+    ProgramDefinition,
+    ProgramPointer,
+    StoreClaim,
+    name_key,
+)
+from afl_stream.wire.pauses import Pauses
 
 _log = logging.getLogger(__name__)
 
@@ -41,7 +50,7 @@ class UnknownProgram(StreamError):
 
 
 class Definitions:
-    """The deployed programs, and the claims of stores. Belongs to one thread.
+    """The deployed programs, the claims of stores, and what is paused. Belongs to one thread.
 
     A record counts only under its own key, and a program only under the SHA-256 of its text: other content under a
     fingerprint is refused and logged, like every record that cannot be read. Of the same content with other source
@@ -58,14 +67,23 @@ class Definitions:
         stored_annotations: Callable[[str], bytes | None] = lambda _fingerprint: None,
         *,
         is_keeper: bool = False,
+        claim_key: str = STORE_KEY,
     ) -> None:
         """Prepare to read the topic.
 
         `stored` returns the text of a program that the topic lacks and the store has, `stored_annotations` its
-        annotations. A keeper publishes again what the topic has lost, and needs the right to write.
+        annotations. `claim_key` is that of the claims which count here: a store in several parts has claims for each of
+        them. A keeper publishes again what the topic has lost, and needs the right to write.
         """
         self.topic = topic
-        self.claims = StoreClaims()
+        self.claim_key = claim_key
+        #: The claims that count here, and those of the deployment's store, or of its first part.
+        self.claims = self.deployment_claims = StoreClaims()
+        self._forget_claims()
+        #: When an evaluator of a further part of a store claimed it last, ms since the epoch; 0: there is none.
+        self.part_claimed_at_ms = 0
+        #: What is paused.
+        self.pauses = Pauses()
         self._log = TopicLog(transport, topic)
         self._codec = codec
         self._stored, self._stored_annotations = stored, stored_annotations
@@ -89,12 +107,23 @@ class Definitions:
         self.refresh()
         return dict(self._names)
 
-    def find(self, workflow: str, fingerprint: str | None = None) -> tuple[CompiledProgram, str]:
+    def find(
+        self, workflow: str, fingerprint: str | None = None, *, known_for_s: float = 0.0
+    ) -> tuple[CompiledProgram, str]:
         """Return the current program of a workflow's name (or the one named), and the workflow's qualified name.
+
+        With `known_for_s` a name is looked up in what the broker has sent so far, without a question to it, if the
+        topic was read to an end of the last so many seconds. What is unknown is always looked for in the topic first.
 
         Raises UnknownProgram, after reading the topic to its current end, SchemaUnavailable when that cannot be read,
         and NewerFormat for what a newer release has deployed.
         """
+        if fingerprint is None and known_for_s > 0 and self.take_arrived(known_for_s):
+            try:
+                name = self._qualified(workflow)
+                return self._program(self._names[name]), name
+            except (UnknownProgram, NewerFormat):
+                pass  # That is said only of a topic that was read to its end.
         # Names point to another program with each deployment, so they are read again each time.
         if fingerprint is None or fingerprint not in self._packed:
             self.refresh()
@@ -120,25 +149,23 @@ class Definitions:
         if self._log.losses != self._losses:
             self._losses = self._log.losses
             # The claims were of a topic that is gone; the next one is the first.
-            self.claims, self._still_there = StoreClaims(), set()
+            self._still_there = set()
+            self._forget_claims()
         if self._still_there is not None:
             self._still_there.update(key for key, value in new_records if value is not None)
-        self._undecoded.extend((key, value) for key, value in new_records if value is not None)
-        if new_records:
-            # Before new records under their keys. Their schemas may have come with other records.
-            self._undecoded.extendleft(self._without_schema.items())
-        while self._undecoded:
-            key, value = self._undecoded[0]
-            self._take(key, value)
-            self._undecoded.popleft()
+        self._take_all(new_records)
         if self._still_there is not None:
             if self._is_keeper:
                 self._publish_again(self._still_there)
             self._still_there = None
 
+    def ask_again(self) -> None:
+        """Have the next `find` read the topic to its end, whatever it says about `known_for_s`."""
+        self._log.ask_again()
+
     def publish(self, key: str, message: Message) -> None:
         """Publish a record, and return when it is acknowledged. Raises SchemaUnavailable."""
-        headers = headers_for(message, source=SOURCE)
+        headers = headers_for(message, source=SOURCE, form=self._codec.header_form)
         self._log.append(key.encode(), self._codec.encode(message, self.topic), headers)
 
     def restore(self, programs: Iterable[tuple[str, CompiledProgram]]) -> None:
@@ -156,6 +183,29 @@ class Definitions:
         self._log.close()
 
     # --- what the topic has -------------------------------------------------------------------------------------
+
+    def take_arrived(self, for_s: float) -> bool:
+        """Take in what the broker has sent, without a question to it. Returns False where the topic has to be read to
+        its end: that was not done in the last `for_s` seconds.
+        """
+        if self._still_there is not None:
+            return False
+        arrived = self._log.read_arrived(for_s)
+        if arrived is None:
+            return False
+        if arrived or self._undecoded:
+            self._take_all(arrived)
+        return True
+
+    def _take_all(self, records: list[tuple[bytes | None, bytes | None]]) -> None:
+        self._undecoded.extend((key, value) for key, value in records if value is not None)
+        if records:
+            # Before new records under their keys. Their schemas may have come with other records.
+            self._undecoded.extendleft(self._without_schema.items())
+        while self._undecoded:
+            key, value = self._undecoded[0]
+            self._take(key, value)
+            self._undecoded.popleft()
 
     def _take(self, key: bytes | None, value: bytes) -> None:
         name = (key or b"").decode("utf-8", "replace")
@@ -193,11 +243,23 @@ class Definitions:
             _check_key(key, name_key(message.workflow))
             self._names[message.workflow] = message.fingerprint
         elif isinstance(message, StoreClaim):
-            _check_key(key, STORE_KEY)
-            self.claims.take(message)
+            if key != STORE_KEY and not key.startswith(f"{STORE_KEY}:"):
+                _check_key(key, STORE_KEY)
+            if key != STORE_KEY:
+                self.part_claimed_at_ms = max(self.part_claimed_at_ms, message.at)
+            if key == self.claim_key:
+                self.claims.take(message)
+            elif key == STORE_KEY:
+                self.deployment_claims.take(message)
+        elif isinstance(message, Pause):
+            self.pauses.take(key, message)
         else:
             raise Unreadable(Reason.UNKNOWN_TYPE, f"a {type(message).__name__} is not a definition")
         self._newer.pop(key, None)
+
+    def _forget_claims(self) -> None:
+        self.claims = StoreClaims()
+        self.deployment_claims = self.claims if self.claim_key == STORE_KEY else StoreClaims()
 
     def _publish_again(self, there: Collection[bytes | None]) -> None:
         """Publish what is known here and the topic has lost: programs before their names."""
@@ -209,6 +271,10 @@ class Definitions:
         for name, fingerprint in self._names.items():
             if name_key(name).encode() not in there:
                 self.publish(name_key(name), ProgramPointer(workflow=name, fingerprint=fingerprint))
+                count += 1
+        for key, pause in list(self.pauses.records.items()):
+            if key.encode() not in there:
+                self.publish(key, pause)
                 count += 1
         _log.warning("%d records were published again, because %s lacked them", count, self.topic)
 
@@ -266,7 +332,8 @@ def _definition(program: CompiledProgram) -> ProgramDefinition:
 
 
 def _send(producer: Producer, codec: Codec, topic: str, key: str, message: Message, timeout_s: float) -> None:
-    value, headers = codec.encode(message, topic), headers_for(message, source=SOURCE)
+    value = codec.encode(message, topic)
+    headers = headers_for(message, source=SOURCE, form=codec.header_form)
     with waited_for(key):
         produce_acknowledged(producer, topic, value, key=key.encode(), headers=headers, timeout_s=timeout_s)
 

@@ -18,7 +18,7 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from functools import lru_cache
 from typing import Final
 
-from croniter import CroniterError, croniter
+from croniter import croniter
 
 from afl_stream.errors import StreamError
 
@@ -64,7 +64,7 @@ class Cron:
             self._walls = croniter(
                 text, datetime(1970, 1, 1), second_at_beginning=True, max_years_between_matches=_YEARS
             )
-        except (CroniterError, ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise BadCron(_wrong_field(fields) or str(error) or "it cannot be read") from error
         self._zone = zone
         self._is_of_every_hour = list(self._walls.expanded[_HOURS]) == ["*"]
@@ -96,7 +96,7 @@ class Cron:
         while True:
             try:
                 wall = self._walls.get_next(datetime, start_time=wall)
-            except (CroniterError, ValueError):  # No match; or the end of Python's calendar, the year 9999.
+            except ValueError:  # No match; or the end of Python's calendar, the year 9999.
                 return None
             for instant in self._instants(wall):
                 if instant > after:
@@ -137,7 +137,7 @@ def _wrong_field(fields: Sequence[str]) -> str | None:
         alone[number] = field
         try:
             croniter(" ".join(alone), datetime(1970, 1, 1), second_at_beginning=True)
-        except (CroniterError, ValueError, KeyError, TypeError, AttributeError):
+        except (ValueError, KeyError, TypeError, AttributeError):
             return f"the {name} is {field!r}; expected {wanted}, a list (1,5), a range (1-5), or a step (*/5)"
     return None
 

@@ -183,7 +183,7 @@ class ExternalEvents:
 
     def refuse(self, record: Record, event: ExternalEvent, error: Exception) -> None:
         """Make an event's record a dead letter, and tell its sender."""
-        self._unit.outputs.dead_letter(record, error)
+        self._unit.outputs.dead_letter(record, error, None)
         self.tell_refused(record, event, error)
 
     def tell_refused(self, record: Record, event: ExternalEvent, error: Exception) -> None:
@@ -199,7 +199,7 @@ class ExternalEvents:
         context = self._context
         partitions = context.config.topics.control_partitions
         letter = letter_of(row, context.codec, context.topology, partitions, self._unit.now_ms)
-        self._unit.outputs.dead_letter(letter, error)
+        self._unit.outputs.dead_letter(letter, error, None)
         self._drop(row.workflow_id, row.name, error)
 
     def _drop(self, workflow_id: str, name: str, error: Exception) -> None:
@@ -213,10 +213,10 @@ class ExternalEvents:
             why = "Dropping external event - exceeded carry-forward limit"
         else:
             why = "Dropping external event"
-        text = "%s: instance=%s event_name=%s%s: %s"
+        text = "%s: instance=%s event_name=%s%s: %s; it is listed by: afl-stream dlq list --workflow %s"
         self._unit.warnings.warning(
             f"dropped external events: {exception_class(error)}", text, why, workflow_id, shown, found,
-            exception_text(error),
+            exception_text(error), workflow_id, extra={"workflow_id": workflow_id, "reason": exception_class(error)},
         )  # fmt: skip
 
     # --- workflows that start -----------------------------------------------------------------------------------

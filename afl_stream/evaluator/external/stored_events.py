@@ -39,6 +39,6 @@ def letter_of(row: HistoryRow, codec: Codec, topology: Topology, partitions: int
         offset=offset,
         key=key,
         value=value,
-        headers=headers_for(event, source=SOURCE),
+        headers=headers_for(event, source=SOURCE, form=codec.header_form),
         timestamp_ms=now_ms,
     )

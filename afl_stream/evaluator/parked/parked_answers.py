@@ -12,6 +12,7 @@ from afl.engine.model.store import ParkedHead, ParkedRecord, ParkedWorkflow
 from afl_stream.errors import AnswerExpired, NewerFormat, NotEvaluable, NotStorable, SchemaUnavailable, Unreadable
 from afl_stream.evaluator.batch_outputs import record_of
 from afl_stream.evaluator.context import EvaluatorContext
+from afl_stream.evaluator.outcomes import PARKED
 from afl_stream.evaluator.unit_of_work import UnitOfWork
 from afl_stream.evaluator.workflow_failure import fail_workflow, free_memory, not_evaluable
 
@@ -141,7 +142,7 @@ class ParkedAnswers:
     def _apply(self, rows: list[ParkedRecord]) -> None:
         unit = UnitOfWork(self._context)
         with not_evaluable():
-            unit.apply_parked(rows)
+            judge_again(unit, rows)
         self._commit(unit)
 
     def _try_one(self, row: ParkedRecord) -> bool:
@@ -213,7 +214,7 @@ class ParkedAnswers:
         try:
             with not_evaluable():
                 self._expire_in(unit, [row for row in rows if row.id not in found], revisions)
-                unit.apply_parked([row for row in rows if row.id in found])
+                judge_again(unit, [row for row in rows if row.id in found])
             self._commit(unit)
         except (WorkflowConflict, NotStorable, NotEvaluable, SchemaUnavailable) as error:
             _log.info("expired answers are judged one after the other: %s", error)
@@ -280,3 +281,25 @@ def _by_bytes(heads: Iterable[ParkedHead]) -> Iterator[list[ParkedHead]]:
         size_bytes += head.size_bytes
     if batch:
         yield batch
+
+
+def judge_again(unit: UnitOfWork, rows: Sequence[ParkedRecord]) -> None:
+    """Judge parked records again.
+
+    Those that have found their step are settled; the others stay until they expire.
+    """
+    for row in rows:
+        record = record_of(row)
+        try:
+            outcome = unit.parked_answer(record)
+        except NewerFormat as error:
+            waits = "a parked answer to step %s waits for an upgrade: %s"
+            unit.warnings.error("parked answers that wait for an upgrade", waits, row.step_id, error)
+            continue
+        if outcome in PARKED:
+            if row.expires_at_ms > unit.now_ms:
+                continue
+            unit.outputs.dead_letter(record, AnswerExpired(row.step_id, (unit.now_ms - row.parked_at_ms) // 1000))
+        else:
+            unit.note_parked(row, outcome)
+        unit.batch.unparked.append(row.id)

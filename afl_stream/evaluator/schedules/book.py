@@ -15,7 +15,7 @@ from afl_stream.evaluator.outbox import SOURCE
 from afl_stream.limits import MAX_ERROR_HEADER_CHARS
 from afl_stream.schedules.documents import Schedule, ScheduleUnreadable, from_document, to_document
 from afl_stream.schedules.firings import Firing, next_look_ms
-from afl_stream.wire.headers import headers_for
+from afl_stream.wire.headers import headers_for, packed
 from afl_stream.wire.messages import Command, StartWorkflow
 
 #: What a run is asked for by: this, and the id of the schedule.
@@ -90,7 +90,10 @@ class ScheduleBook:
         value = self._context.codec.encode(command, topic)
         # The lane of the schedule: whoever takes it over publishes what its last owner has committed.
         lane = self._context.lanes.lane_of(schedule.id)
-        return OutboxRecord(lane, topic, firing.workflow_id.encode(), value, headers_for(command, source=SOURCE))
+        tracing = self._context.tracing
+        trace = () if tracing is None else tracing.firing_headers(firing.workflow_id)
+        headers = packed(headers_for(command, source=SOURCE, caused_by=trace, form=self._context.codec.header_form))
+        return OutboxRecord(lane, topic, firing.workflow_id.encode(), value, headers)
 
     def refused(self, command: Command, error: Exception) -> None:
         """Note in its schedule that a run was refused: no later firing waits for it."""

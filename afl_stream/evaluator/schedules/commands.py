@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from afl.core.text.exception_text import exception_class, exception_text
 from afl.engine.errors import ScriptsNotAllowed
 from afl.engine.planning.value_checks import check_inputs
 from afl_stream.errors import NewerFormat, SchemaUnavailable, StreamError
@@ -53,12 +52,8 @@ def apply(context: EvaluatorContext, unit: UnitOfWork, command: ScheduleCommand,
         raise
     except (StreamError, *REFUSALS) as error:
         unit.outputs.tell(command.schedule_id, REFUSED, error=kept_error(error), command_id=command.command_id)
-        unit.outputs.dead_letter(record, error)
-        text = "%s of schedule %s is refused: %s: %s"
-        unit.warnings.warning(
-            "refused commands", text, type(command).__name__, command.schedule_id, exception_class(error),
-            exception_text(error),
-        )  # fmt: skip
+        said = f"{type(command).__name__} of schedule {command.schedule_id} is refused"
+        unit.outputs.dead_letter(record, error, said)
         return Outcome.REJECTED
     if command.command_id is not None:
         milestone = Lifecycle(

@@ -162,14 +162,14 @@ class ScheduleSweep:
     def _is_unfinished(self, run: StartedRun, now_ms: int) -> bool:
         """Return whether a run goes on, or its start is still on its way."""
         try:
-            row = self._context.store.load_workflow(run.workflow_id)
+            row = self._context.all_workflows.load_workflow(run.workflow_id)
         except (StoreCorrupt, VersionMismatchError) as error:
             text = "run %s of a schedule cannot be read, and counts as unfinished: %s"
             self._context.warnings.error("runs of schedules that cannot be read", text, run.workflow_id, error)
             return True
         if row is not None:
             return row.status not in ENDED_STATUSES
-        is_purged = self._context.store.tombstone(run.workflow_id) is not None
+        is_purged = self._context.all_workflows.tombstone(run.workflow_id) is not None
         return not is_purged and now_ms - run.asked_at_ms < UNSEEN_RUN_MS
 
     def _add(self, unit: UnitOfWork, schedule: Schedule, decision: Decision) -> None:
@@ -203,7 +203,8 @@ class ScheduleSweep:
     def _report(self, schedule: Schedule, decision: Decision) -> None:
         if decision.first_missed_ms is None or decision.last_missed_ms is None:
             return
-        _log.warning(
+        self._context.warnings.warning(
+            "schedules that have missed firings",
             "schedule %s has missed %d firings, from %s to %s: they are older than its catch-up window of %d s",
             schedule.id,
             decision.missed,

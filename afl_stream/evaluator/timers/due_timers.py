@@ -10,6 +10,7 @@ from afl.core.backoff import Backoff, FailedAttempts
 from afl.core.clock import Clock
 from afl.engine.model.store import TimerKind, TimerRow, TimerStore
 from afl_stream.partitioner import partition_for
+from afl_stream.wire.pauses import Pauses
 
 #: How often the store is asked for timers that other writers have added.
 _LOOK_INTERVAL_S: Final = 1.0
@@ -31,7 +32,9 @@ class DueTimers:
     are left that are not fired here: those of other owners, and of workflows that cannot be continued.
     """
 
-    def __init__(self, store: TimerStore, clock: Clock, control_partitions: int) -> None:
+    def __init__(self, store: TimerStore, clock: Clock, control_partitions: int, pauses: Pauses | None = None) -> None:
+        """Take the store. `pauses`: what is paused; timers of paused workflows wait."""
+        self._pauses = pauses if pauses is not None else Pauses()
         self._store = store
         self._clock = clock
         self._control_partitions = control_partitions
@@ -135,4 +138,6 @@ class DueTimers:
 
     def _is_ours(self, timer: TimerRow) -> bool:
         partition = partition_for(timer.workflow_id.encode(), self._control_partitions)
-        return partition in self._partitions and not self.is_failing(timer.workflow_id)
+        if partition not in self._partitions or self.is_failing(timer.workflow_id):
+            return False
+        return not (self._pauses.holds_workflows and self._pauses.of_workflow(timer.workflow_id) is not None)

@@ -204,7 +204,8 @@ class Republishing:
             if len(some) > 1:
                 self._most_published = len(some) // 2  # Together they are too large, or one of them is.
                 return
-            _log.error("the event of step %s is not published again for now: %s", some[0].step_id, error)
+            text = "the event of step %s is not published again for now: %s"
+            self._context.warnings.error("events that are not published again", text, some[0].step_id, error)
         if rest:
             self._due[partition] = rest
         else:

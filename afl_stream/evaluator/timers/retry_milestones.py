@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
 
 from afl.engine.execution.execution import Execution
 from afl.engine.model.store import Batch, TimerKind
 from afl_stream.evaluator.outbox import OutboxDispatch
 from afl_stream.wire.bounded_texts import kept_failure
 from afl_stream.wire.messages import Lifecycle
-
-#: The milestone's kind.
-RETRYING: Final = "step.retrying"
+from afl_stream.wire.milestone_kinds import STEP_RETRYING
 
 
 def tell_retries(dispatch: OutboxDispatch, executions: Mapping[str, Execution], batch: Batch, now_ms: int) -> None:
@@ -25,7 +22,7 @@ def tell_retries(dispatch: OutboxDispatch, executions: Mapping[str, Execution], 
         error = step.retry.error
         milestone = Lifecycle(
             workflow_id=timer.workflow_id,
-            kind=RETRYING,
+            kind=STEP_RETRYING,
             at=now_ms,
             step_id=step.id,
             facet=step.facet_name,

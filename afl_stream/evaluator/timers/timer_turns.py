@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Final
 
+from afl.core.clock import thread_s
 from afl.core.probes import Probe, no_probe
 from afl.engine.errors import StoreCorrupt, VersionMismatchError
 from afl.engine.execution.execution import Execution
@@ -55,7 +55,9 @@ class TimerTurns:
         self._context = context
         self._unread = unread
         self._probe = probe
-        self._due = DueTimers(context.store, context.clock, context.config.topics.control_partitions)
+        self._due = DueTimers(
+            context.store, context.clock, context.config.topics.control_partitions, context.definitions.pauses
+        )
         self._batch_timers = _MOST_TIMERS
         #: Timers that were fired, by kind, and the longest time that one of them was late.
         self._fired: Counter[TimerKind] = Counter()
@@ -107,19 +109,19 @@ class TimerTurns:
         """
         if not timers:
             return 0.0
-        started_s, clock, has_time = time.monotonic(), self._context.clock, True
+        started_s, clock, has_time = thread_s(), self._context.clock, True
         until_s = clock.monotonic_s() + self._context.config.evaluator.batch_ms / (2_000 if has_records else 1_000)
         for number, timer in enumerate(timers):
             if number and clock.monotonic_s() > until_s:
                 unit.timers_left += timers[number:]
                 self._batch_timers, has_time = max(_LEAST_TIMERS, number), False
                 break
-            if not self._due.is_failing(timer.workflow_id):
+            if not self._due.is_failing(timer.workflow_id) and not unit.is_paused(timer.workflow_id):
                 self._fire(unit, timer)
         if has_time and len(timers) >= self._batch_timers:
             self._batch_timers = min(_MOST_TIMERS, 2 * self._batch_timers)
         self._probe("timers.fired")
-        return time.monotonic() - started_s
+        return thread_s() - started_s
 
     def _fire(self, unit: UnitOfWork, timer: TimerRow) -> None:
         try:

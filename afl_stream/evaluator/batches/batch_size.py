@@ -12,7 +12,8 @@ class BatchSize:
     """The size of the next batch, computed from how long the last ones took.
 
     The next record waits for the current batch: the time of a batch is kept near `aim_s`, its size between 50 and
-    `most` records, whichever is less. Workflows that continue without a record share that time; at least half of it is
+    `most` records, whichever is less. Its time is the work of the loop's thread: when others take the CPU, smaller
+    batches would only add commits. Workflows that continue without a record share that time; at least half of it is
     left to records.
     """
 
@@ -22,7 +23,7 @@ class BatchSize:
         self.records = most
 
     def took(self, records: int, elapsed_s: float, turns_s: float = 0.0) -> None:
-        """Note that a batch of so many records took so long; `turns_s` of it went to workflows without a record."""
+        """Note that a batch of so many records took so much work; `turns_s` went to workflows without a record."""
         if not records:
             return
         elapsed_s -= turns_s

@@ -1,0 +1,75 @@
+"""Another number of files for a store: its rows are copied, then the new files count, and the old ones are kept."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Final
+
+from afl.core.probes import Probe, no_probe
+from afl_stream.evaluator.parts.part_locks import held
+from afl_stream.evaluator.stores import parts_index
+from afl_stream.settings.config import StreamConfig
+from afl_stream.settings.store_parts import StoreParts, part_path, parts_of, write_parts
+
+_log = logging.getLogger(__name__)
+
+#: SQLite's files beside one of its files.
+_BESIDE: Final = ("-wal", "-shm", "-journal")
+
+
+def divide(config: StreamConfig, count: int, *, probe: Probe = no_probe) -> list[Path]:
+    """Divide the store into so many files while no evaluator runs; return the old files, under their new names.
+
+    In this order:
+      1. take the old files, so that no process opens them,
+      2. set aside what an earlier attempt has left under the new names, and copy every row (`dividing.copied`),
+      3. say that the new files count (`dividing.decided`): until then no process can write to the old ones,
+      4. set the old files aside: they are renamed, and nothing reads them any more.
+
+    A crash before 3 is done leaves the store as it was; the next attempt begins again. After 3 the new files are the
+    store, and old ones that keep their names are not looked at.
+
+    Raises StoreUnavailable when a file is in use, or cannot be read.
+    """
+    from afl.stores.sqlite.dividing import Placing, copy_divided
+
+    base = config.store_path
+    old, new = _files(base, parts_of(base)), StoreParts.new(count)
+    made = _files(base, new)
+    with ExitStack() as locks:
+        for path in {*old, *made}:
+            locks.enter_context(held(path))
+        for path in made:
+            _set_aside(path, new.id)
+        placing = Placing(of_workflow=parts_index(config, count), of_partition=lambda number: number % count)
+
+        def decide() -> None:
+            probe("dividing.copied")
+            write_parts(base, new)
+
+        copy_divided(old, made, config.prefix, placing, decide)
+        probe("dividing.decided")
+        return [aside for path in old if (aside := _set_aside(path, new.id)) is not None]
+
+
+def _files(base: Path, parts: StoreParts | None) -> Sequence[Path]:
+    if parts is None or parts.count == 1:
+        return [base]
+    return [part_path(base, part) for part in parts.all()]
+
+
+def _set_aside(path: Path, suffix: str) -> Path | None:
+    """Rename a file, and SQLite's files beside it, so that nothing takes it for the store's; None without one."""
+    if not path.exists():
+        return None
+    aside = path.with_name(f"{path.name}.before-{suffix}")
+    for beside in _BESIDE:
+        other = path.with_name(path.name + beside)
+        if other.exists():
+            os.replace(other, aside.with_name(aside.name + beside))
+    os.replace(path, aside)
+    return aside

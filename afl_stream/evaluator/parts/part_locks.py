@@ -1,0 +1,29 @@
+"""One process has a part of a store: a lock on a file beside it, which the system frees when the process ends."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from afl.core.process.file_holders import holders_text
+from afl.engine.errors import StoreUnavailable
+
+
+@contextmanager
+def held(path: Path) -> Iterator[None]:
+    """Hold the part of a store that is this file. Raises StoreUnavailable, naming the process that has it."""
+    lock = path.with_name(f"{path.name}.lock")
+    descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            holders = holders_text([lock])
+            reason = f"another evaluator has it{f': {holders}' if holders else ''}; one process writes a part"
+            raise StoreUnavailable(path=str(path), reason=reason) from error
+        yield
+    finally:
+        os.close(descriptor)
