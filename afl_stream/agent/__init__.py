@@ -30,6 +30,8 @@ if not TYPE_CHECKING:
 PUBLIC_MODULES = (
     "agent",
     "lost_offsets",
+    "metrics",
+    "observer",
     "registry_agent",
     "resources",
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from threading import Lock
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from afl.core.clock import MonotonicClock, monotonic_s
 from afl.core.handlers.calling import Deferred, Handler, HandlerOver
@@ -19,7 +19,7 @@ from afl.core.handlers.modules import (
 )
 from afl.core.handlers.pool import HandlerPool
 from afl.core.handlers.registration import HandlerRegistration, function_route, loaded_route
-from afl.core.handlers.retry import RetryPolicy
+from afl.core.handlers.retry import RetryPolicy, RetryRule
 from afl.core.handlers.routes import Route, RouteTable
 from afl.core.handlers.stuck_handlers import HandlersStuck
 from afl.core.probes import Probe, no_probe
@@ -30,6 +30,7 @@ from afl_stream.agent.groups import Memberships
 from afl_stream.agent.handlers import NoHandlers as NoHandlers
 from afl_stream.agent.handlers import facets_of
 from afl_stream.agent.member import GroupMember
+from afl_stream.agent.pausing import PausedFacets
 from afl_stream.agent.records import AgentRecords
 from afl_stream.agent.resources import (
     AgentConfig,
@@ -39,6 +40,7 @@ from afl_stream.agent.resources import (
     Counters,
     FacetCounts,
     Shutdown,
+    guarded,
 )
 from afl_stream.agent.subscriptions import Subscription
 from afl_stream.agent.topics import FacetTopics, VanishedTopics
@@ -46,11 +48,18 @@ from afl_stream.errors import SchemaUnavailable
 from afl_stream.exit_codes import ExitCode
 from afl_stream.outage import waited_out
 from afl_stream.reading.group_reader import LostRecords
-from afl_stream.reading.topic_log import TopicLog
+from afl_stream.registry.deployment_codec import DeploymentCodec
+from afl_stream.sensitive.deployment import deployment_sealer
 from afl_stream.topics.declared import Topology
 from afl_stream.topics.policies import warn_of_unsafe_policies
+from afl_stream.tracing.opening import agent_tracing, open_tracer
 from afl_stream.transport import BrokerUnavailable, Producer, Transport
-from afl_stream.wire.codec import Codec, single_object_codec
+from afl_stream.wire.codec import Codec
+
+if TYPE_CHECKING:
+    from afl_stream.sensitive.sealing import Sealer
+    from afl_stream.tracing.agents import AgentTracing
+    from afl_stream.tracing.tracer import Tracer
 
 __all__ = [
     "Agent",
@@ -70,6 +79,8 @@ __all__ = [
 
 T = TypeVar("T")
 
+#: What an agent calls itself in traces, unless OTEL_SERVICE_NAME says otherwise.
+SERVICE_NAME: Final = "afl-stream-agent"
 #: How long leaving waits for answers that are on their way, when the grace period is over.
 LAST_FLUSH_S: Final = 1.0
 
@@ -96,9 +107,11 @@ class Agent:
         codec: Codec | None = None,
         probe: Probe = no_probe,
         clock_s: MonotonicClock = monotonic_s,
+        tracer: Tracer | None = None,
     ) -> None:
-        self.config = config
-        self._transport = transport
+        """`tracer` takes the spans, and the caller closes it; without it the settings decide."""
+        self._tracer, self._owns_tracer = tracer, tracer is None
+        self.config, self._transport = config, transport
         self._topology = topology if topology is not None else Topology(config.stream)
         self._codec = codec
         self._probe = probe
@@ -118,10 +131,12 @@ class Agent:
             clock_s=clock_s,
         )
         self._producer: Producer | None = None
-        self._schemas: TopicLog | None = None
+        self._schemas: DeploymentCodec | None = None
+        self._sealer: Sealer | None = None
         self._records: AgentRecords | None = None
         self._memberships: Memberships | None = None
         self._cancellations: Cancellations | None = None
+        self._paused: PausedFacets | None = None
         self._ended = False
         self._facet_topics = FacetTopics(self._topology, config)
         self._vanished = VanishedTopics(self._topology)
@@ -133,7 +148,7 @@ class Agent:
         facet_name: str,
         handler: Handler,
         *,
-        retry: RetryPolicy | None = None,
+        retry: RetryRule | None = None,
         timeout_ms: int | None = None,
         metadata: Mapping[str, object] | None = None,
     ) -> None:
@@ -155,19 +170,13 @@ class Agent:
         requirements: Sequence[str] | None = None,
         metadata: Mapping[str, object] | None = None,
         *,
-        retry: RetryPolicy | None = None,
+        retry: RetryRule | None = None,
     ) -> None:
         """Handle a facet with a function of a module, and load the module now. Raises HandlerModuleError."""
         registration = HandlerRegistration(
-            facet_name=facet_name,
-            module_uri=module_uri,
-            entrypoint=entrypoint,
-            version=version,
-            checksum=checksum,
-            timeout_ms=timeout_ms,
-            requirements=tuple(requirements or ()),
-            metadata=dict(metadata or {}),
-        )
+            facet_name=facet_name, module_uri=module_uri, entrypoint=entrypoint, version=version, checksum=checksum,
+            timeout_ms=timeout_ms, requirements=tuple(requirements or ()), metadata=dict(metadata or {}),
+        )  # fmt: skip
         self._add(loaded_route(registration, self._loader, retry))
 
     def unregister(self, facet_name: str) -> bool:
@@ -238,9 +247,10 @@ class Agent:
         producer = self._producer = self._transport.producer()
         codec = self._codec
         if codec is None:
-            self._schemas = TopicLog(self._transport, self._topology.schemas())
-            codec = single_object_codec(self._schemas, max_event_bytes=self.config.stream.max_event_bytes)
-        records = AgentRecords(self._topology, codec, self.config.name)
+            self._sealer = deployment_sealer(self.config.stream)
+            self._schemas = DeploymentCodec(self.config.stream, self._transport, self._topology, self._sealer)
+            codec = self._schemas.codec
+        records = AgentRecords(self._topology, codec, self.config.name, sealer=self._sealer)
         self._waited_for(records.announce)
         self._records = records
         needed = {self._topology.schemas(), self._topology.control()}.union(
@@ -249,22 +259,22 @@ class Agent:
         admin, bootstrap = self._transport.admin(), self.config.stream.kafka.bootstrap
         self._waited_for(lambda: warn_of_unsafe_policies(self._topology, admin, needed, bootstrap))
         cancellations = self._cancellations = Cancellations(self._transport, codec, self._topology.lifecycle())
+        paused = self._paused = PausedFacets(self._transport, codec, self._topology)
+        self._waited_for(paused.begin)
         resources = AgentResources(
-            config=self.config,
-            shutdown=self._shutdown,
-            counters=self._counters,
-            pool=self._pool,
-            producer=producer,
-            records=records,
-            cancellations=cancellations,
-            transport=self._transport,
-            ended_runs=EndedRuns(self._transport, codec, self._topology.lifecycle()),
-            probe=self._probe,
-            clock_s=self._clock_s,
-            does_without=self._does_without,
-        )
+            config=self.config, shutdown=self._shutdown, counters=self._counters, pool=self._pool, producer=producer,
+            records=records, cancellations=cancellations, transport=self._transport, paused=paused,
+            tracing=self._tracing(),
+            ended_runs=EndedRuns(self._transport, codec, self._topology.lifecycle()), probe=self._probe,
+            clock_s=self._clock_s, does_without=self._does_without,
+        )  # fmt: skip
         self._memberships = Memberships(resources, self._transport, self._routes)
         self._memberships.follow(subscriptions)
+
+    def _tracing(self) -> AgentTracing | None:
+        if self._tracer is None:
+            self._tracer = open_tracer(self.config.stream.tracing, SERVICE_NAME)
+        return agent_tracing(self._tracer, self._topology.control())
 
     def _waited_for(self, step: Callable[[], T]) -> T:
         timeout_s = self.config.stream.kafka.outage_timeout_s
@@ -279,12 +289,12 @@ class Agent:
         if self._shutdown.error is not None:
             raise self._shutdown.error
         self._keep_up()
-        return self._guarded(lambda: self._started.turn(timeout_s))
+        return guarded(lambda: self._started.turn(timeout_s), self.abandon)
 
     def run_once(self, timeout_s: float) -> int:
         """Read once, wait until everything that was read is answered, commit; return the number of records read."""
         count = self.turn(timeout_s)
-        self._guarded(self._started.settle)
+        guarded(self._started.settle, self.abandon)
         return count
 
     def run(self) -> int:
@@ -321,6 +331,7 @@ class Agent:
     def abandon(self, error: BaseException) -> None:
         """End as a killed process does: produce, flush and commit nothing more, and leave no group."""
         self._shutdown.die(error)
+        self._pool.close()
 
     def install_signal_handlers(self) -> None:
         """Drain on SIGTERM and SIGINT, and print what the drain waits for; a second signal ends the process at once.
@@ -388,6 +399,8 @@ class Agent:
         now_s = self._clock_s()
         if self._records is not None:
             self._records.keep_announced(now_s)
+        if self._paused is not None:
+            self._paused.look_when_due(now_s)
         if not self._vanished.is_looked_for(now_s):
             return
         if back := self._vanished.look(now_s, self._transport.admin().topic_names):
@@ -411,39 +424,26 @@ class Agent:
     def _subscriptions(self, routes: RouteTable) -> list[Subscription]:
         """Return the groups to join, with the facets and topics of each. Every topic that is needed must exist."""
         existing = self._transport.admin().topic_names()
-        facets = facets_of(routes.routes, self._facet_topics.known_facets(existing))
-        carried = [facet for facet in facets if self._topology.carries(facet)]
-        if facets and not carried:
-            raise NoHandlers(
-                f"events of {', '.join(facets)} are tasks in this deployment (dispatch.*): pollers handle them, not "
-                "agents"
-            )
+        carried = self._facet_topics.carried(facets_of(routes.routes, self._facet_topics.known_facets(existing)))
         facets = self._vanished.facets_here(carried)
         self._facet_topics.require(existing, facets)
         self._vanished.wanted_facets = tuple(carried)
         return self._facet_topics.subscriptions(facets)
 
-    def _guarded(self, work: Callable[[], int]) -> int:
-        """Run `work`. On an error that is not an Exception (SystemExit, for one), abandon the agent and raise it."""
-        try:
-            return work()
-        except Exception:
-            raise
-        except BaseException as error:
-            self._shutdown.die(error)
-            raise
-
     def _end(self) -> int:
         self._ended = True
         self._pool.close()
         producer, self._producer = self._producer, None
-        if self._cancellations is not None and not self._shutdown.is_dead:
-            self._cancellations.close()
+        for reader in (self._cancellations, self._paused):
+            if reader is not None and not self._shutdown.is_dead:
+                reader.close()
         if producer is not None and not self._shutdown.is_dead:
             producer.flush(LAST_FLUSH_S)
             producer.close()
             if self._schemas is not None:
                 self._schemas.close()
+        if self._owns_tracer and self._tracer is not None:
+            self._tracer.close()
         if self._shutdown.error is not None:
             raise self._shutdown.error
         work_left = self._memberships is not None and self._memberships.work_left

@@ -4,27 +4,34 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Mapping
-from dataclasses import dataclass
-from enum import Enum, auto
+from collections.abc import Callable, Mapping
 from functools import partial
 from threading import Event as Flag
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from afl.core import values
+from afl.core.clock import epoch_ns
 from afl.core.declared_returns import RESULT_MISMATCH
 from afl.core.handlers.calling import NO_HANDLER, Handler, call_shape
 from afl.core.handlers.context import HandlerContext
 from afl.core.handlers.outcomes import TIMEOUT, Call, HandlerBatch, NotRun, Outcome, Raised, Returned, TimedOut
 from afl.core.handlers.retry import next_try_s
 from afl.core.handlers.returned import BadResult, answers_later, plain_result, plain_update
+from afl.core.handlers.routes import Route
+from afl.core.probes import no_probe
 from afl.core.text.exception_text import exception_class, exception_text, exception_traceback
 from afl.core.text.warning_limits import LimitedLog
+from afl_stream.agent.completions import After, Completion, PoisonEvent
+from afl_stream.agent.event_lines import EventLines
 from afl_stream.agent.resources import AgentResources
 from afl_stream.agent.work import Work, WorkBatch
-from afl_stream.errors import EventTooLarge, StreamError, Unreadable, ValueRefused
-from afl_stream.transport import RecordTooLarge, TopicPartition, TransportError
+from afl_stream.errors import EventTooLarge, Unreadable, ValueRefused
+from afl_stream.transport import Headers, RecordTooLarge, TopicPartition, TransportError
+from afl_stream.wire.headers import NamedHeaders
 from afl_stream.wire.messages import Event
+
+if TYPE_CHECKING:
+    from afl_stream.tracing.agents import AgentTracing
 
 log = logging.getLogger(__name__)
 
@@ -35,57 +42,75 @@ POISON_EVENT: Final = "PoisonEvent"
 UNREADABLE_EVENT: Final = "UnreadableEvent"
 
 
-class PoisonEvent(StreamError):
-    """An event whose handler was running each time when several processes died."""
-
-    def __init__(self, event_id: str, crashes: int) -> None:
-        super().__init__(f"the handler of event {event_id} was running in {crashes} processes when they died")
-        self.event_id = event_id
-        self.crashes = crashes
-
-
-class After(Enum):
-    """The member's next action for a record."""
-
-    FINISH = auto()
-    RETRY = auto()
-    START_AGAIN = auto()
-    SEND_NEXT = auto()
-    SEND_AGAIN = auto()
-
-
-@dataclass(frozen=True, slots=True)
-class Completion:
-    """A report about a record, from the thread that has it. `wait_s` is the wait before a retry."""
-
-    work: Work
-    after: After
-    wait_s: float = 0.0
-    error: Exception | None = None
-
-
 class Answering:
     """Turns outcomes into answers and sends them, on the thread that has the outcome. The member reads the reports."""
 
     def __init__(self, resources: AgentResources, group: str) -> None:
         self._resources = resources
+        self._shutdown = resources.shutdown
+        self._tracing = resources.tracing
+        self._probe = None if resources.probe is no_probe else resources.probe
         self._group = group
+        self._default_retry = resources.config.retry
         self._completions: deque[Completion] = deque()
+        self._acknowledged: deque[Work] = deque()
         self._warnings = LimitedLog(log)
+        with_values = resources.config.stream.logging.values
+        #: What is logged of each event, where that is wanted.
+        self.lines = EventLines(group, resources.clock_s, with_values=with_values)
         #: Set whenever the member has something to do.
-        self.wake = Flag()
+        self._wake = Flag()
+        self._is_woken = False
 
     def take_completions(self) -> list[Completion]:
-        """Return the reports since the last call."""
-        self.wake.clear()
+        """Return the reports since the last call, but for records that are acknowledged."""
+        if self._is_woken:
+            self.sleep()
         completions = self._completions
         return [completions.popleft() for _ in range(len(completions))]
 
+    def take_acknowledged(self) -> list[Work]:
+        """Return the records of which the broker has acknowledged what was sent, since the last call."""
+        acknowledged = self._acknowledged
+        return [acknowledged.popleft() for _ in range(len(acknowledged))]
+
     def batch(self, batch: WorkBatch) -> HandlerBatch:
         """Return the calls that run the handlers of these records."""
-        return HandlerBatch(*(self._call(work) for work in batch.works), secluded=batch.is_secluded)
+        return HandlerBatch(*(self.call_of(work) for work in batch.works), secluded=batch.is_secluded)
 
-    def _call(self, work: Work) -> Call:
+    def runner_of(self, route: Route) -> Callable[[Work, Event], object]:
+        """Return what runs the handler of this route, a plain function, for a record.
+
+        Raises what finding the handler does: the module may have changed since the start.
+        """
+        handler, payload_of, context_of = route.find(), route.payload, self._context
+        run = self._plain_runner(handler, payload_of, context_of)
+        return run if self._tracing is None else partial(self._traced, self._tracing, run)
+
+    def _plain_runner(
+        self,
+        handler: Handler,
+        payload_of: Callable[..., object],
+        context_of: Callable[[Work, Event], HandlerContext],
+    ) -> Callable[[Work, Event], object]:
+        takes_context = call_shape(handler).takes_context
+        if self.lines.is_on:
+            timed, plain = self.lines.timed, handler
+            if takes_context:
+                return lambda work, event: timed(work, plain)(
+                    payload_of(event.event_type, event.payload), context_of(work, event)
+                )
+            return lambda work, event: timed(work, plain)(payload_of(event.event_type, event.payload))
+        if takes_context:
+            return lambda work, event: handler(payload_of(event.event_type, event.payload), context_of(work, event))
+        return lambda _work, event: handler(payload_of(event.event_type, event.payload))
+
+    @staticmethod
+    def _traced(tracing: AgentTracing, run: Callable[[Work, Event], object], work: Work, event: Event) -> object:
+        work.trace = tracing.begin(work.record, event.workflow_id)
+        return tracing.call(work.trace, run, work, event)
+
+    def call_of(self, work: Work) -> Call:
         """Return the call that runs this record's handler, or that reports why it cannot run."""
         event, route = work.event, work.route
         assert event is not None
@@ -95,22 +120,24 @@ class Answering:
         except Exception as error:  # noqa: BLE001 - the module has changed since the start, or is not what it seems
             handler = _raising(error)
         shape = call_shape(handler)
+        if self._tracing is not None:
+            if work.trace is None:
+                work.trace = self._tracing.begin(work.record, event.workflow_id)
+            handler = self._tracing.around(work.trace, handler, is_async=shape.is_async)
         payload = route.payload(event.event_type, event.payload)
-        call = Call(
-            handler,
-            (payload,),
+        return Call(
+            self.lines.timed(work, handler) if self.lines.is_on else handler,
+            (payload, self._context(work, event)) if shape.takes_context else (payload,),
             is_async=shape.is_async,
             timeout_s=route.timeout_s,
             facet=event.event_type,
-            on_outcome=partial(self._on_outcome, work, event),
+            on_outcome=self._on_outcome(work, event, is_async=shape.is_async),
             # Coroutines share a thread anyway.
             run_time=None if shape.is_async else route.run_time,
         )
-        if shape.takes_context:
-            call.arguments = (payload, self._context(work, event, call))
-        return call
 
-    def _context(self, work: Work, event: Event, call: Call) -> HandlerContext:
+    def _context(self, work: Work, event: Event) -> HandlerContext:
+        tries = work.tries
         return HandlerContext(
             facet=event.event_type,
             event_id=event.id,
@@ -120,11 +147,15 @@ class Answering:
             attempt=event.attempt,
             deadline_ms=event.deadline,
             answer_token=event.answer_token,
-            headers=dict(work.record.headers),
+            headers=NamedHeaders(work.record.headers),
             send_update=partial(self._update, work, event),
             is_stopping=lambda: self._resources.shutdown.is_stopping or not work.partition.is_assigned,
-            is_over=lambda: call.is_over,
+            # A later try is another run.
+            is_over=lambda: not work.is_running or work.tries != tries,
             is_cancelled=lambda: self._resources.cancellations.has_cancelled(event, self._resources.clock_s()),
+            returns=self._resources.records.returns_of(work.record.value),
+            tries=work.all_tries,
+            trace=None if work.trace is None else work.trace.context.traceparent,
         )
 
     def fail_without_handler(self, work: Work) -> None:
@@ -140,7 +171,7 @@ class Answering:
         A record that cannot be read is answered only when its headers name event, step and attempt.
         """
         records, record = self._resources.records, work.record
-        work.outgoing.append(records.dead_letter(record, error, self._group))
+        work.outgoing.append(records.dead_letter(record, error, self._group, work.event, work.all_tries))
         if work.event is not None:
             self._queue_failure(work, work.event, POISON_EVENT, str(error))
         else:
@@ -152,48 +183,114 @@ class Answering:
 
     def send(self, work: Work) -> None:
         """Produce the first of the records to send; the member gets a report of its delivery."""
-        shutdown, outgoing = self._resources.shutdown, work.outgoing[0]
-        if shutdown.is_dead:
+        if self._shutdown.is_dead:
             return
+        topic, key, value, headers = work.outgoing[0]
         try:
             self._resources.producer.produce(
-                outgoing.topic,
-                outgoing.value,
-                key=outgoing.key,
-                headers=outgoing.headers,
-                on_delivery=partial(self._on_delivery, work),
+                topic, value, key=key, headers=headers, on_delivery=partial(self._on_delivery, work)
             )
         except RecordTooLarge as error:
             self._too_large(work, error)
         except TransportError as error:
             self._report(Completion(work, After.SEND_AGAIN, error=error))
         else:
-            self._resources.probe("agent.produced")
+            if self._probe is not None:
+                self._probe("agent.produced")
 
-    def _on_outcome(self, work: Work, event: Event, outcome: Outcome) -> None:
-        self._resources.shutdown.check()
-        work.is_running = False
-        if isinstance(outcome, NotRun):
-            self._report(Completion(work, After.START_AGAIN))
+    def _on_outcome(self, work: Work, event: Event, *, is_async: bool) -> Callable[[Outcome], None]:
+        """Return what takes the outcome of a record's handler; coroutines are timed there."""
+        observer = self._resources.config.observer
+        take = partial(self.take_outcome, work)
+        return take if observer is None or not is_async else observer.timed(event.event_type, take)
+
+    def take_outcome(self, work: Work, outcome: Outcome) -> None:
+        """Answer for a record whose handler has ended, or have it tried again; any thread may call this, once a run."""
+        if type(outcome) is Returned:
+            self.take_result(work, outcome.value)
             return
-        self._resources.probe("agent.handled")
-        counters = self._resources.counters
-        if isinstance(outcome, Returned):
-            if answers_later(outcome.value):
-                counters.add("deferred")
-                self._report(Completion(work, After.FINISH))
-                return
-            self._queue_result(work, event, outcome.value)
-        else:
-            wait_s = next_try_s(work.route.retry if work.route is not None else None, work.tries, outcome.error)
-            if wait_s is not None:
-                counters.add("retried")
-                self._report(Completion(work, After.RETRY, wait_s))
-                return
-            self._queue_failure_of(work, event, outcome)
-        self.send(work)
+        event = self._ended(work)
+        if isinstance(outcome, NotRun):
+            self.start_again(work)
+            return
+        assert not isinstance(outcome, Returned)
+        if self._probe is not None:
+            self._probe("agent.handled")
+        policy = work.route.retry if work.route is not None else None
+        wait_s = next_try_s(self._default_retry if policy is None else policy, work.all_tries, outcome.error)
+        ended_ns = 0 if work.trace is None else epoch_ns()
+        if work.trace is not None:
+            work.trace.traceback = exception_traceback(outcome.error)
+        if wait_s is not None:
+            self._resources.counters.add("retried")
+            if work.trace is not None:
+                work.trace.error = (exception_class(outcome.error), exception_text(outcome.error))
+                self._trace_ended(work, ended_ns, has_answer=False)
+            if self.lines.is_on:
+                self.lines.retried(work, event, exception_class(outcome.error), wait_s)
+            self._report(Completion(work, After.RETRY, wait_s))
+            return
+        self._queue_failure_of(work, event, outcome)
+        self._send_traced(work, ended_ns)
+
+    def take_result(self, work: Work, value: object) -> None:
+        """Answer for a record whose handler has returned; see `take_outcome`."""
+        event = work.event
+        assert event is not None
+        work.is_running = False
+        ended_ns = 0 if work.trace is None else epoch_ns()
+        if self._shutdown.is_dead:
+            self._shutdown.check()
+        if self._probe is not None:
+            self._probe("agent.handled")
+        if type(value) is not dict and answers_later(value):
+            self._resources.counters.add("deferred")
+            if work.trace is not None:
+                self._trace_ended(work, ended_ns, has_answer=False)
+            if self.lines.is_on:
+                self.lines.deferred(work, event)
+            self._report(Completion(work, After.FINISH))
+            return
+        self._queue_result(work, event, value)
+        self._send_traced(work, ended_ns)
+
+    def _send_traced(self, work: Work, ended_ns: int) -> None:
+        """Send the answer of a handler that has ended, and record its span, which ends before that."""
+        if work.trace is None:
+            self.send(work)
+            return
+        try:
+            self.send(work)
+        finally:
+            self._trace_ended(work, ended_ns, has_answer=True)
+
+    def _trace_ended(self, work: Work, ended_ns: int, *, has_answer: bool) -> None:
+        run, work.trace = work.trace, None
+        assert run is not None
+        assert self._tracing is not None
+        self._tracing.ended(
+            run, work.record, work.event, self._group, ended_ns, work.all_tries, has_answer=has_answer
+        )  # fmt: skip
+
+    def start_again(self, work: Work) -> None:
+        """Have the handler of a record started again: it was not run."""
+        work.trace = None
+        self._report(Completion(work, After.START_AGAIN))
+
+    def note_slow(self, work: Work) -> None:
+        """Have a running handler noted for the next owner, which was expected to end before anything is committed."""
+        self._report(Completion(work, After.NOTE_START))
+
+    def _ended(self, work: Work) -> Event:
+        """Note that the record's handler has ended."""
+        work.is_running = False
+        if self._shutdown.is_dead:
+            self._shutdown.check()
+        assert work.event is not None
+        return work.event
 
     def _queue_result(self, work: Work, event: Event, value: object) -> None:
+        records = self._resources.records
         try:
             result = plain_result(value)
         except BadResult as error:
@@ -202,16 +299,18 @@ class Answering:
         except values.ValueRefused as error:
             self._refuse_result(work, event, VALUE_REFUSED, exception_text(error))
             return
-        returns = self._resources.records.returns_of(work.record)
+        returns = records.returns_of(work.record.value)
         # Another process may have sent a missing return as an update, or this one before a crash: only the evaluator
         # knows.
-        if returns is not None and returns.has_unknown(result):
+        if returns is not None and tuple(result) != returns.required and returns.has_unknown(result):
             mismatch = returns.mismatch(event.event_type, result, work.reported or ())
             if mismatch is not None:
                 self._refuse_result(work, event, RESULT_MISMATCH, mismatch)
                 return
         try:
-            answer = self._resources.records.continued(event, result, self._group, work.record.headers)
+            answer = records.continued(event, result, self._group, _caused_by(work))
+            if work.tries + work.earlier_tries > 1 or work.partition.progress.crash_counts:
+                answer = records.with_tries(answer, work.all_tries)
         except ValueRefused as error:
             self._refuse_result(work, event, VALUE_REFUSED, f"the handler's result cannot be sent: {error}")
         except (EventTooLarge, RuntimeError, MemoryError) as error:
@@ -220,6 +319,8 @@ class Answering:
         else:
             self._resources.counters.add_answer(event.event_type, handled=True)
             work.outgoing.append(answer)
+            if self.lines.is_on:
+                self.lines.completed(work, event, result)
 
     def _refuse_result(self, work: Work, event: Event, error_type: str, message: str) -> None:
         """Fail the step with the reason why its result is refused, and log it.
@@ -227,7 +328,9 @@ class Answering:
         The log is for the author of the handler: the step's catch may hide the failure.
         """
         text, facet = "the result of the handler of %s fails step %s: %s: %s", event.event_type
-        self._warnings.warning(f"refused results of {facet}", text, facet, event.step_id, error_type, message)
+        self._warnings.warning(
+            f"refused results of {facet}", text, facet, event.step_id, error_type, message, extra=_fields(event)
+        )
         self._queue_failure(work, event, error_type, message)
 
     def _queue_failure_of(self, work: Work, event: Event, outcome: Raised | TimedOut) -> None:
@@ -238,49 +341,83 @@ class Answering:
             # The step records the exception; only this log has its traceback.
             where = exception_traceback(outcome.error)
             text, facet = "the handler of %s failed for step %s\n%s", event.event_type
-            self._warnings.warning(f"failures of the handler of {facet}", text, facet, event.step_id, where)
+            self._warnings.warning(
+                f"failures of the handler of {facet}", text, facet, event.step_id, where, extra=_fields(event)
+            )
             self._queue_failure(work, event, exception_class(outcome.error), exception_text(outcome.error))
 
     def _queue_failure(self, work: Work, event: Event, error_type: str, message: str) -> None:
         self._resources.counters.add_answer(event.event_type, handled=False)
-        work.outgoing.append(
-            self._resources.records.failed(event, error_type, message, self._group, work.record.headers)
-        )
+        records = self._resources.records
+        if work.trace is not None:
+            work.trace.error = (error_type, message)
+        failure = records.failed(event, error_type, message, self._group, _caused_by(work))
+        work.outgoing.append(records.with_tries(failure, work.all_tries))
+        if self.lines.is_on:
+            self.lines.failed(work, event, error_type, message)
 
     def _too_large(self, work: Work, error: RecordTooLarge) -> None:
         """Replace what is too large: a dead letter loses its value, an answer becomes a failure that says so."""
-        refused = work.outgoing.popleft()
+        refused = work.outgoing.pop(0)
         records = self._resources.records
         if refused.topic != records.control_topic:
-            work.outgoing.appendleft(records.without_value(refused))
+            work.outgoing.insert(0, records.without_value(refused))
         elif work.event is not None:
             failure = records.failed(work.event, BAD_RESULT, str(error), self._group, work.record.headers)
             self._resources.counters.add_answer(work.event.event_type, handled=False)
-            work.outgoing.appendleft(failure)
+            work.outgoing.insert(0, failure)
         self.send(work)
 
     def _update(self, work: Work, event: Event, partial: Mapping[str, object]) -> None:
         """Send a handler's update, on its thread. Raises BadResult, and what the codec and the producer raise."""
         self._resources.shutdown.check()
         reported = plain_update(partial)
-        update = self._resources.records.updated(event, reported, self._group, work.record.headers)
+        update = self._resources.records.updated(event, reported, self._group, _caused_by(work))
         self._resources.producer.produce(update.topic, update.value, key=update.key, headers=update.headers)
         work.reported = {*(work.reported or ()), *reported}
         self._resources.counters.add("updates")
 
     def _on_delivery(self, work: Work, error: Exception | None, _partition: TopicPartition, _offset: int) -> None:
-        if self._resources.shutdown.is_dead:
+        if self._shutdown.is_dead:
             return
-        self._resources.probe("agent.acknowledged")
-        if error is None:
-            self._report(Completion(work, After.SEND_NEXT))
-        else:
+        if self._probe is not None:
+            self._probe("agent.acknowledged")
+        if error is not None:
             self._report(Completion(work, After.SEND_AGAIN, error=error))
+            return
+        self._acknowledged.append(work)
+        if not self._is_woken:
+            self.wake_up()
 
     def _report(self, completion: Completion) -> None:
         self._completions.append(completion)
-        if not self.wake.is_set():
-            self.wake.set()
+        if not self._is_woken:
+            self.wake_up()
+
+    def wake_up(self) -> None:
+        """Say that the member has something to do. Any thread may call this."""
+        self._is_woken = True
+        self._wake.set()
+
+    def sleep(self) -> None:
+        """Note that the member knows all that was reported."""
+        self._wake.clear()
+        # After this, the next report sets it again; one that came in between is among those that are taken now.
+        self._is_woken = False
+
+    def wait(self, timeout_s: float) -> None:
+        """Wait until there is something to do, or the time is over."""
+        self._wake.wait(timeout_s)
+
+
+def _fields(event: Event) -> dict[str, object]:
+    """Return the fields of a log record about an event."""
+    return {
+        "workflow_id": event.workflow_id,
+        "step_id": event.step_id,
+        "facet": event.event_type,
+        "attempt": event.attempt,
+    }
 
 
 def _raising(error: Exception) -> Handler:
@@ -288,3 +425,8 @@ def _raising(error: Exception) -> Handler:
         raise error
 
     return raise_it
+
+
+def _caused_by(work: Work) -> Headers:
+    """Return the headers with the trace context of what is sent for a record."""
+    return work.record.headers if work.trace is None else work.trace.headers

@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 _ENDINGS: Final = frozenset({"workflow.cancelled", "workflow.reset", CONTINUED})
 #: Age from which on an event is looked up before its handler gets it. A younger one is rarely cancelled, and an agent
 #: that keeps up with its facets never reads the topic.
-_WAITED_MS: Final = 1_000
+WAITED_MS: Final = 1_000
 #: How long an answer to a handler's question stays valid.
 _READ_AGAIN_S: Final = 0.5
 #: Existing records of each partition that are read: they include a workflow that was cancelled while its events waited
@@ -52,7 +52,7 @@ class Cancellations:
 
     def __init__(self, transport: Transport, codec: Codec, topic: str, *, now_ms: WallClock = epoch_ms) -> None:
         self._transport = transport
-        self._now_ms = now_ms
+        self.now_ms = now_ms
         self._codec = codec
         self._topic = topic
         self._lock = Lock()
@@ -65,13 +65,19 @@ class Cancellations:
         #: Runs whose skipped events were logged, once for each.
         self._skipped: OrderedDict[str, None] = OrderedDict()
 
+    def knows_any(self, now_s: float) -> bool:
+        """Return whether any run is known to be cancelled, reset or continued as new. `now_s` is monotonic."""
+        with self._lock:
+            self._keep_up(now_s)
+            return bool(self._ended)
+
     def skips(self, event: Event, now_s: float) -> bool:
         """Return whether to skip an event: its run was cancelled or reset, or continued as new. Logs once for each run.
 
         The age of an event only decides whether to look it up. With a wrong clock an event looks too old or comes from
         the future, and is looked up.
         """
-        if -_WAITED_MS < self._now_ms() - event.created_at < _WAITED_MS or not self.has_cancelled(event, now_s):
+        if -WAITED_MS < self.now_ms() - event.created_at < WAITED_MS or not self.has_cancelled(event, now_s):
             return False
         self.tell_skipped(event.workflow_id)
         return True
@@ -92,9 +98,7 @@ class Cancellations:
         `now_s` is monotonic.
         """
         with self._lock:
-            if now_s >= self._next_s and not self._is_closed:
-                self._next_s = now_s + _READ_AGAIN_S
-                self._read(now_s)
+            self._keep_up(now_s)
             return self._ended.came_after(event)
 
     def close(self) -> None:
@@ -104,6 +108,11 @@ class Cancellations:
             consumer, self._consumer = self._consumer, None
             if consumer is not None:
                 consumer.close()
+
+    def _keep_up(self, now_s: float) -> None:
+        if now_s >= self._next_s and not self._is_closed:
+            self._next_s = now_s + _READ_AGAIN_S
+            self._read(now_s)
 
     def _read(self, now_s: float) -> None:
         try:

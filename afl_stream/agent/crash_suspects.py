@@ -38,8 +38,9 @@ class Suspects:
         self._most_crashes = max(FEWEST_CRASHES, resources.config.stream.agent.max_crashes)
         #: The suspect that runs secluded, or has ended without a commit that says so to the next owner.
         self._running: Work | None = None
-        #: The one that waits until nothing else runs.
+        #: The one that waits until nothing else runs, and whether there is one.
         self._waiting: Work | None = None
+        self.is_waiting = False
         self._again_s = 0.0
 
     def has_crashed_too_often(self, crashes: int) -> bool:
@@ -54,13 +55,14 @@ class Suspects:
         """Take a slot for a suspect that has its last chance, if nothing else runs."""
         if self._running is not None or not self._resources.pool.reserve_secluded(self):
             self._waiting = self._waiting or (work if self._running is None else None)
+            self.is_waiting = self._waiting is not None
             return False
         event_id = work.event.id if work.event is not None else ""
         log.warning(
             "event %s runs alone, because its handler was running in %d processes when they died",
             event_id, work.crashes,
         )  # fmt: skip
-        self._running, self._waiting = work, None
+        self._running, self._waiting, self.is_waiting = work, None, False
         return True
 
     def end_seclusion(self) -> None:
@@ -92,7 +94,7 @@ class Suspects:
             self._stop_waiting()
 
     def _stop_waiting(self) -> None:
-        self._waiting = None
+        self._waiting, self.is_waiting = None, False
         self._resources.pool.end_seclusion(self)
 
     def note_starts(self, starting: Sequence[Work]) -> bool:

@@ -7,9 +7,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from threading import Event as Flag
 from threading import Lock, Thread
+from typing import Final
 
 from afl.core.handlers.routes import RouteTable
 from afl.core.text.exception_text import exception_line
+from afl_stream.agent.inline import TurnsTaken
 from afl_stream.agent.member import BUSY_POLL_S, GroupMember
 from afl_stream.agent.resources import AgentHealth, AgentResources
 from afl_stream.agent.subscriptions import Subscription
@@ -17,12 +19,16 @@ from afl_stream.transport import Transport
 
 log = logging.getLogger(__name__)
 
+#: How often it is looked whether a handler holds up the thread of its member.
+WATCH_S: Final = 0.05
+
 
 class Memberships:
     """One member for each group that has a subscription.
 
-    Either one thread calls `turn` and `settle`, or `run` starts a thread for each member. Any thread may call `follow`;
-    the change happens in the next turn of the member concerned.
+    Either one thread calls `turn` and `settle`, or `run` starts a thread for each member, on which quick handlers run
+    too: when one of these does not end, another thread takes the member's turns. Any thread may call `follow`; the
+    change happens in the next turn of the member concerned.
     """
 
     def __init__(self, resources: AgentResources, transport: Transport, routes: RouteTable) -> None:
@@ -30,12 +36,16 @@ class Memberships:
         self._transport = transport
         self._routes = routes
         self._members: dict[str, GroupMember] = {}
-        self._threads: dict[GroupMember, Thread] = {}
+        #: Set when a member that has a thread is through: drained, or dead.
+        self._served: dict[GroupMember, Flag] = {}
         self._lock = Lock()
         self._is_running = False
         self._nap = Flag()
         #: Whether a handler still ran when its member had to leave.
         self.work_left = False
+        if resources.config.observer is not None:
+            resources.config.observer.members = lambda: self.members
+            resources.config.observer.dead_letters = resources.counters.dead_letters
 
     @property
     def members(self) -> list[GroupMember]:
@@ -139,44 +149,72 @@ class Memberships:
             self._is_running = True
             for member in self.members:
                 self._start(member)
+        ended = Flag()
+        Thread(target=self._watch, args=(ended,), name="agent-watch", daemon=True).start()
         try:
             while not shutdown.is_stopping:
                 keep_up()
                 self._nap.wait(self._resources.config.poll_timeout_s)
-            for thread in self._started():
-                thread.join()
+            self._wait_for_all()
         except Exception as error:  # noqa: BLE001 - the agent ends in good order, and `run` raises it
             shutdown.fail(error)
-            for thread in self._started():
-                thread.join()
+            self._wait_for_all()
         except BaseException as error:  # noqa: BLE001 - the same, but in no order at all
             shutdown.die(error)
+        finally:
+            ended.set()
 
-    def _started(self) -> list[Thread]:
+    def _wait_for_all(self) -> None:
         with self._lock:
             # From here on no member is started.
             self._is_running = False
-            return list(self._threads.values())
+            served = list(self._served.values())
+        for flag in served:
+            flag.wait()
 
     def _start(self, member: GroupMember) -> None:
-        name = f"agent-{member.subscription.group}"
-        for left in [left for left in self._threads if left.has_left]:
-            del self._threads[left]
-        thread = self._threads[member] = Thread(target=self._serve, args=(member,), name=name, daemon=True)
-        thread.start()
+        for left in [left for left in self._served if left.has_left]:
+            del self._served[left]
+        self._served[member] = Flag()
+        self._start_thread(member)
 
-    def _serve(self, member: GroupMember) -> None:
-        """Run one member until it is told to stop, then drain it. An error of one member ends all of them."""
+    def _start_thread(self, member: GroupMember) -> None:
+        name = f"agent-{member.subscription.group}"
+        Thread(target=self._serve, args=(member, self._served[member]), name=name, daemon=True).start()
+
+    def _watch(self, ended: Flag) -> None:
+        """Let another thread take the turns of each member whose thread a handler holds up."""
+        while not ended.wait(WATCH_S):
+            now_s = self._resources.clock_s()
+            for member in tuple(self._members.values()):
+                if member.take_over(now_s):
+                    log.info(
+                        "group %s: a quick handler has turned slow, another thread reads on", member.subscription.group
+                    )
+                    self._start_thread(member)
+
+    def _serve(self, member: GroupMember, served: Flag) -> None:
+        """Take a member's turns until it is told to stop, then drain it. An error of one member ends all of them."""
+        try:
+            self._take_turns(member)
+        except TurnsTaken:
+            # Another thread is here by now.
+            return
+        self._drain(member)
+        served.set()
+
+    def _take_turns(self, member: GroupMember) -> None:
         shutdown = self._resources.shutdown
         try:
             while not shutdown.is_stopping and not member.has_left:
-                member.turn(self._resources.config.poll_timeout_s)
+                member.turn(self._resources.config.poll_timeout_s, inline=True)
+        except TurnsTaken:
+            raise
         except Exception as error:  # noqa: BLE001 - the agent ends in good order, and `run` raises it
             log.error("group %s: %s", member.subscription.group, exception_line(error))
             shutdown.fail(error)
         except BaseException as error:  # noqa: BLE001 - the same, but in no order at all
             shutdown.die(error)
-        self._drain(member)
 
     def _drain(self, member: GroupMember) -> None:
         resources = self._resources

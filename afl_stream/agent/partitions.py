@@ -4,23 +4,32 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from operator import itemgetter
+from typing import Final
 
+from afl.core.clock import epoch_ns
 from afl.core.text.warning_limits import LimitedLog
 from afl_stream.agent.lost_offsets import ReadAgain
 from afl_stream.agent.resources import AgentResources
 from afl_stream.agent.work import PartitionWork
 from afl_stream.reading.group_reader import GroupReader
+from afl_stream.reading.lag import Lag
 from afl_stream.reading.offset_tracker import PartitionProgress
 from afl_stream.reading.record_queue import RecordQueue
 from afl_stream.transport import (
     CommittedOffset,
     Consumer,
     OffsetOutOfRange,
+    Record,
     TopicPartition,
     UnknownTopic,
 )
 
 log = logging.getLogger(__name__)
+
+#: A record's topic and partition.
+_PLACE: Final = itemgetter(Record._fields.index("topic"), Record._fields.index("partition"))
 
 
 class AssignedPartitions:
@@ -59,6 +68,10 @@ class AssignedPartitions:
         self._last_progress_s = resources.clock_s()
         self._next_lag_s = resources.clock_s()
         self._lag = 0
+        #: The lag of each partition, as last measured.
+        self.lags: Mapping[TopicPartition, Lag] = {}
+        #: When the member has had its last turn.
+        self.turned_s = resources.clock_s()
 
     def join(self, topics: Sequence[str]) -> None:
         """Join the group, or change to these topics."""
@@ -87,6 +100,8 @@ class AssignedPartitions:
 
         Raises OffsetOutOfRange, UnknownTopic, and GaveUp when an outage has lasted too long.
         """
+        tracing = self._resources.tracing
+        began_ns = 0 if tracing is None else epoch_ns()
         try:
             records = self._reader.read(max_records, timeout_s)
         except OffsetOutOfRange as error:
@@ -100,12 +115,15 @@ class AssignedPartitions:
                 [topic_partition for topic_partition in self._partitions if topic_partition.topic == error.topic]
             )
             return 0
-        for record in records:
-            partition = self._partitions.get(record.topic_partition)
+        for _, of_partition in groupby(records, _PLACE):
+            rows = list(of_partition)
+            partition = self._partitions.get(rows[0].topic_partition)
             if partition is not None:
-                partition.undecoded.records.append(record)
+                partition.undecoded.records.extend(rows)
         if records:
             self._resources.counters.add("read", len(records))
+            if tracing is not None:
+                tracing.received(records, self.group, began_ns)
             self.progressed()
             self._resources.probe("agent.polled")
         return len(records)
@@ -113,6 +131,9 @@ class AssignedPartitions:
     @property
     def has_read_all(self) -> bool:
         """Return whether the broker says that nothing waits to be read."""
+        paused = self._resources.paused
+        if paused.is_active and all(paused.holds_topic(topic) for topic in self.wanted):
+            return True
         return self._reader.has_read_all
 
     def backoff_s(self) -> float | None:
@@ -121,13 +142,16 @@ class AssignedPartitions:
 
     def pause_full(self, room: int) -> None:
         """Pause partitions without room: all of them without room for records, else those whose own queue does not
-        move, and those that are about to be left.
+        move, those that are about to be left, and those of paused facets.
         """
-        self._reader.hold({
+        held = {
             topic_partition
             for topic_partition, partition in self._partitions.items()
             if room <= 0 or partition.undecoded.records or topic_partition.topic not in self.wanted
-        })  # fmt: skip
+        }
+        if self._resources.paused.is_active:
+            held |= {partition for partition in self._partitions if self._resources.paused.holds_topic(partition.topic)}
+        self._reader.hold(held)
 
     def _lost_records(self, error: OffsetOutOfRange) -> None:
         """Report the records between the position and the log, which are gone: as an error, or as a gap."""
@@ -205,7 +229,13 @@ class AssignedPartitions:
         if not offsets or self._resources.shutdown.is_dead:
             return not self._resources.shutdown.is_dead
         self._last_commit_s = self._resources.clock_s()
-        if not self._reader.commit(offsets, wait=wait):
+        tracing = self._resources.tracing
+        began_ns = 0 if tracing is None else epoch_ns()
+        is_committed = self._reader.commit(offsets, wait=wait)
+        if tracing is not None:
+            for topic in {partition.topic for partition in offsets}:
+                tracing.committed(topic, self.group, began_ns, is_committed=is_committed)
+        if not is_committed:
             self._resources.counters.add("commit_failures")
             return False
         for topic_partition in offsets:
@@ -224,23 +254,28 @@ class AssignedPartitions:
 
     def measure_lag(self) -> None:
         """Measure from time to time how many records are still to be read."""
-        now_s = self._resources.clock_s()
+        now_s = self.turned_s = self._resources.clock_s()
         if now_s < self._next_lag_s:
             return
         self._next_lag_s = now_s + self._resources.config.lag_interval_s
-        lag, view = 0, self._consumer.view()
+        lag, lags, view = 0, dict[TopicPartition, Lag](), self._consumer.view()
+        paused = self._resources.paused
         if not view.unfetched and all(
             p.progress.is_finished and not p.undecoded.records for p in self._partitions.values()
         ):
             # All that a log gives is handled. What is left of its offsets are markers of transactions.
-            self._lag = 0
+            self._lag, self.lags = 0, dict.fromkeys(self._partitions, Lag(0, 0))
             return
         for topic_partition, bounds in view.bounds.items():
             partition = self._partitions.get(topic_partition)
             if partition is not None:
                 position = partition.progress.position
-                lag += bounds.high - (bounds.low if position is None else position)
-        self._lag = lag
+                behind = bounds.high - (bounds.low if position is None else position)
+                if not (paused.is_active and paused.holds_topic(topic_partition.topic)):
+                    lag += behind
+                unread = max(0, bounds.high - self._consumer.position(topic_partition))
+                lags[topic_partition] = Lag(committed=behind, read=min(behind, unread))
+        self._lag, self.lags = lag, lags
 
     def health(self, in_flight: int) -> tuple[tuple[str, ...], int]:
         """Return what is wrong, in words, and the lag. Any thread may call this."""

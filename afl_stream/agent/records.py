@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
-from typing import Final, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import quote
 
 from afl.core.clock import WallClock, epoch_ms
 from afl.core.declared_returns import DeclaredReturns
 from afl.core.process.stopping import PROCESS_STOP
-from afl_stream.agent.work import Outgoing
+from afl_stream.agent.work import Outgoing, new_outgoing
 from afl_stream.errors import IdRefused, Reason, SchemaUnavailable, StreamError, Unreadable
+from afl_stream.sensitive.marks import RETURNS_HEADER, mark_headers, marked_names
 from afl_stream.topics.declared import Topology
 from afl_stream.transport import Headers, Record
 from afl_stream.wire.bounded_texts import kept_failure
-from afl_stream.wire.codec import Codec
-from afl_stream.wire.dead_letters import DLQ_PREFIX, dead_letter_headers
+from afl_stream.wire.codec import Codec, NewContinue
+from afl_stream.wire.dead_letters import DlqHeader, dead_letter_headers, value_omitted
 from afl_stream.wire.headers import ATTEMPT_HEADER, ContinueHeaders, header, headers_for
 from afl_stream.wire.messages import (
     Answer,
@@ -29,9 +30,16 @@ from afl_stream.wire.messages import (
     workflow_of,
 )
 
+if TYPE_CHECKING:
+    from afl_stream.sensitive.sealing import Sealer
+
 _log = logging.getLogger(__name__)
 
 
+#: On an answer: how often the handler has run for this event, where that was more than once.
+TRIES_HEADER: Final = "afl_tries"
+#: An event of ours without a trace has two headers, which name nothing sensitive.
+_USUAL_HEADERS: Final = 2
 #: How often an agent looks whether the schemas of its answers are still on their topic.
 _LOOK_INTERVAL_S: Final = 30.0
 
@@ -39,13 +47,25 @@ _LOOK_INTERVAL_S: Final = 30.0
 class AgentRecords:
     """Decodes events and encodes what is sent about them, for one deployment and one agent. Threads may share it."""
 
-    def __init__(self, topology: Topology, codec: Codec, agent: str, *, now_ms: WallClock = epoch_ms) -> None:
+    def __init__(
+        self,
+        topology: Topology,
+        codec: Codec,
+        agent: str,
+        *,
+        now_ms: WallClock = epoch_ms,
+        sealer: Sealer | None = None,
+    ) -> None:
+        """`sealer` encrypts the sensitive values of answers; None: they are sent as they are."""
+        self._sealer = sealer if sealer is not None and sealer.seals else None
         self.control_topic = topology.control()
+        #: What the schema of a decoded event's value says about its facet's returns; None: nothing, any result fits.
+        self.returns_of: Callable[[bytes | None], DeclaredReturns | None] = codec.returns_of
         self._topology = topology
         self._codec = codec
         self._agent = agent
         self._source = f"/agents/{quote(agent)}"
-        self._continue_headers = ContinueHeaders(source=self._source)
+        self._continue_headers = ContinueHeaders(source=self._source, form=codec.header_form)
         self._now_ms = now_ms
         #: When the schemas were last checked, by the caller's clock; they were announced at the start.
         self._looked_s: float | None = None
@@ -80,40 +100,42 @@ class AgentRecords:
 
     def decode(self, record: Record) -> Event:
         """Decode an event. Raises Unreadable, SchemaUnavailable and NewerFormat."""
-        message = self._codec.decode(record.value, record.headers)
-        if not isinstance(message, Event):
-            raise Unreadable(Reason.UNKNOWN_TYPE, f"a {type(message).__name__} is not an event")
-        return message
+        decoded = self.decoded(record)
+        if isinstance(decoded, Unreadable):
+            raise decoded
+        return decoded
 
     def decoded(self, record: Record) -> Event | Unreadable:
         """Decode an event, or say why it can never be decoded. Raises SchemaUnavailable and NewerFormat."""
         try:
-            return self.decode(record)
+            message = self._codec.decode(record.value, record.headers)
         except Unreadable as error:
             return error
-
-    def returns_of(self, record: Record) -> DeclaredReturns | None:
-        """Return what the schema of a decoded event says about its facet's returns; None: nothing, any result fits."""
-        return self._codec.returns_of(record.value)
+        if type(message) is Event:
+            return message
+        return Unreadable(Reason.UNKNOWN_TYPE, f"a {type(message).__name__} is not an event")
 
     def continued(self, event: Event, result: Mapping[str, object], group: str, caused_by: Headers = ()) -> Outgoing:
         """Return StepContinue for this event. Raises ValueRefused, EventTooLarge, SchemaUnavailable."""
-        answer = StepContinue(
-            step_id=event.step_id,
-            result=result,
-            workflow_id=event.workflow_id,
-            event_id=event.id,
-            attempt=event.attempt,
-            answer_token=event.answer_token,
-            agent=self._agent,
-            group=group,
-        )
-        return Outgoing(
-            topic=self.control_topic,
-            key=event.workflow_id.encode(),
-            value=self._codec.encode(answer, self.control_topic),
-            headers=self._continue_headers.of(event=event, at_ms=self._now_ms(), caused_by=caused_by),
-        )
+        marked: Headers = ()
+        if len(caused_by) > _USUAL_HEADERS and (names := marked_names(caused_by, RETURNS_HEADER)):
+            result, marked = self._marked(event, result, names)
+        answer = NewContinue(event, result, self._agent, group)
+        return new_outgoing((
+            self.control_topic,
+            event.workflow_id.encode(),
+            self._codec.encode(answer, self.control_topic),
+            self._continue_headers.of(event=event, at_ms=self._now_ms(), caused_by=caused_by) + marked,
+        ))  # fmt: skip
+
+    def _marked(
+        self, event: Event, values: Mapping[str, object], names: frozenset[str]
+    ) -> tuple[Mapping[str, object], Headers]:
+        """Return an answer's values with the sensitive ones encrypted, and the headers that name them."""
+        found = names.intersection(values)
+        if self._sealer is not None:
+            values = self._sealer.seal_values(values, found, event.workflow_id, event.step_id, "return")
+        return values, mark_headers(found)
 
     def failed(self, event: Event, error_type: str, message: str, group: str, caused_by: Headers = ()) -> Outgoing:
         """Return StepFailed for this event. Raises SchemaUnavailable."""
@@ -131,9 +153,18 @@ class AgentRecords:
             caused_by,
         )
 
+    def with_tries(self, answer: Outgoing, tries: int) -> Outgoing:
+        """Return an answer that says how often the handler has run for it, if that was more than once."""
+        if tries <= 1:
+            return answer
+        return answer._replace(headers=(*answer.headers, (TRIES_HEADER, b"%d" % tries)))
+
     def updated(self, event: Event, partial: Mapping[str, object], group: str, caused_by: Headers = ()) -> Outgoing:
         """Return StepUpdate for this event. Raises ValueRefused, EventTooLarge, SchemaUnavailable."""
-        return self._answer(
+        marked: Headers = ()
+        if names := marked_names(caused_by, RETURNS_HEADER):
+            partial, marked = self._marked(event, partial, names)
+        update = self._answer(
             StepUpdate(
                 step_id=event.step_id,
                 partial=partial,
@@ -146,6 +177,7 @@ class AgentRecords:
             ),
             caused_by,
         )
+        return update._replace(headers=(*update.headers, *marked)) if marked else update
 
     def failed_by_headers(self, record: Record, error_type: str, message: str, group: str) -> Outgoing | None:
         """Return StepFailed for an event that cannot be read, if its headers name event, step and attempt.
@@ -170,26 +202,17 @@ class AgentRecords:
             record.headers,
         )
 
-    def dead_letter(self, record: Record, error: StreamError, group: str) -> Outgoing:
+    def dead_letter(self, record: Record, error: StreamError, group: str, event: Event | None, tries: int) -> Outgoing:
         """Return the record as it was; its headers say where it was read and why it was given up."""
-        headers = dead_letter_headers(
-            topic=record.topic,
-            partition=record.partition,
-            offset=record.offset,
-            error=error,
-            headers=record.headers,
-            at_ms=self._now_ms(),
-        )
-        by = ((f"{DLQ_PREFIX}group", group.encode()), (f"{DLQ_PREFIX}agent", self._agent.encode()))
-        return Outgoing(
-            topic=self._topology.dlq(record.topic), key=record.key, value=record.value, headers=(*headers, *by)
-        )
+        by = ((DlqHeader.GROUP.value, group.encode()), (DlqHeader.AGENT.value, self._agent.encode()))
+        attempt = None if event is None else event.attempt
+        headers = dead_letter_headers(record, error, at_ms=self._now_ms(), attempt=attempt, tries=tries, by=by)
+        return Outgoing(topic=self._topology.dlq(record.topic), key=record.key, value=record.value, headers=headers)
 
     def without_value(self, letter: Outgoing) -> Outgoing:
         """Return the dead letter of a record that is too large for the dead letter topic."""
-        size = len(letter.value or b"")
-        note = (f"{DLQ_PREFIX}value_omitted", f"{size} bytes".encode())
-        return Outgoing(topic=letter.topic, key=letter.key, value=None, headers=(*letter.headers, note))
+        headers = (*letter.headers, value_omitted(letter.value))
+        return Outgoing(topic=letter.topic, key=letter.key, value=None, headers=headers)
 
     def _answer(self, answer: Answer, caused_by: Headers) -> Outgoing:
         return Outgoing(
@@ -197,7 +220,13 @@ class AgentRecords:
             # An event without a workflow may come from any writer; its answer will be refused in every partition.
             key=(answer.workflow_id or answer.step_id).encode(),
             value=self._codec.encode(answer, self.control_topic),
-            headers=headers_for(answer, source=self._source, at_ms=self._now_ms(), caused_by=caused_by),
+            headers=headers_for(
+                answer,
+                source=self._source,
+                at_ms=self._now_ms(),
+                caused_by=caused_by,
+                form=self._codec.header_form,
+            ),
         )
 
 

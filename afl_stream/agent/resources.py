@@ -5,23 +5,31 @@ from __future__ import annotations
 import dataclasses
 import os
 import socket
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from threading import Lock
+from typing import TYPE_CHECKING
 
 from afl.core.backoff import Backoff
 from afl.core.clock import MonotonicClock, monotonic_s
 from afl.core.handlers.pool import HandlerPool
+from afl.core.handlers.retry import BadRetryPolicy, RetryPolicy
 from afl.core.probes import Probe, no_probe
 from afl.core.text.exception_text import exception_line
 from afl_stream.agent.cancellations import Cancellations
 from afl_stream.agent.ended_runs import EndedRuns
+from afl_stream.agent.observer import AgentObserver
+from afl_stream.agent.pausing import PausedFacets
 from afl_stream.agent.records import AgentRecords
 from afl_stream.errors import ConfigError
 from afl_stream.reading.group_reader import FIRST_BACKOFF_S, LostRecords
 from afl_stream.reading.offset_tracker import MAX_WINDOW
 from afl_stream.settings.config import StreamConfig
 from afl_stream.transport import Producer, Transport
+
+if TYPE_CHECKING:
+    from afl_stream.tracing.agents import AgentTracing
 
 
 def _default_name() -> str:
@@ -34,7 +42,7 @@ class AgentConfig:
 
     `name` says who answered. `group`: one group for all facets; None: a group for each, named by the deployment's
     template. `facets`: names for handler modules that name none (`--facet`). `stall_after_s`: the agent reports itself
-    unhealthy when records wait and none has made progress for this long.
+    unhealthy when records wait and none has made progress for this long. `observer` takes notes for metrics.
     """
 
     stream: StreamConfig = field(default_factory=StreamConfig)
@@ -47,10 +55,22 @@ class AgentConfig:
     max_backoff_s: float = 5.0
     stall_after_s: float = 60.0
     lag_interval_s: float = 5.0
+    observer: AgentObserver | None = None
 
     def __post_init__(self) -> None:
         if self.stream.agent.window > MAX_WINDOW:
             raise ConfigError("AgentConfig", "agent.window", self.stream.agent.window, f"{MAX_WINDOW} or less")
+        _ = self.retry
+
+    @property
+    def retry(self) -> RetryPolicy | None:
+        """The policy of handlers that are registered without one. Raises ConfigError."""
+        text = self.stream.agent.retry
+        try:
+            return RetryPolicy.parse(text) if text else None
+        except BadRetryPolicy as error:
+            expected = f"{error.field}: {error.expected}"
+            raise ConfigError("AgentConfig", "agent.retry", text, expected) from error
 
     @property
     def backoff(self) -> Backoff:
@@ -109,6 +129,7 @@ class Counters:
         self._handled: dict[str, int] = {}
         self._failed: dict[str, int] = {}
         self._counts = {f.name: 0 for f in dataclasses.fields(AgentCounts)}
+        self._dead_letters: Counter[str] = Counter()
 
     def add(self, name: str, count: int = 1) -> None:
         with self._lock:
@@ -120,6 +141,17 @@ class Counters:
         with self._lock:
             self._counts["handled" if handled else "failed"] += 1
             of_facets[facet] = of_facets.get(facet, 0) + 1
+
+    def add_dead_letter(self, reason: str) -> None:
+        """Count an event that becomes a dead letter."""
+        with self._lock:
+            self._counts["dead_lettered"] += 1
+            self._dead_letters[reason] += 1
+
+    def dead_letters(self) -> Mapping[str, int]:
+        """Return the number of dead letters by reason."""
+        with self._lock:
+            return dict(self._dead_letters)
 
     def snapshot(self) -> AgentCounts:
         with self._lock:
@@ -181,6 +213,17 @@ class Shutdown:
             raise self.error
 
 
+def guarded(work: Callable[[], int], abandon: Callable[[BaseException], None]) -> int:
+    """Run `work`. On an error that is not an Exception (SystemExit, for one), abandon the agent and raise it."""
+    try:
+        return work()
+    except Exception:
+        raise
+    except BaseException as error:
+        abandon(error)
+        raise
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentResources:
     """The resources that the members of one agent share."""
@@ -194,6 +237,9 @@ class AgentResources:
     cancellations: Cancellations
     transport: Transport
     ended_runs: EndedRuns
+    paused: PausedFacets
+    #: The maker of this agent's spans; None: tracing is off.
+    tracing: AgentTracing | None = None
     probe: Probe = no_probe
     clock_s: MonotonicClock = monotonic_s
     #: Called when a topic that is read does not exist; returns whether the agent continues without it.

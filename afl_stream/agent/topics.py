@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from afl.core.text.near_names import names_alike
+from afl_stream.agent.handlers import NoHandlers
 from afl_stream.agent.resources import AgentConfig
 from afl_stream.agent.subscriptions import Subscription
 from afl_stream.errors import TopicMissing
@@ -30,6 +31,16 @@ class FacetTopics:
         """Return the facets that have a topic among these."""
         facets = [facet for topic in topics for facet in self._topology.facets_of(topic)]
         return [facet for facet in facets if self._topology.carries(facet)]
+
+    def carried(self, facets: Sequence[str]) -> list[str]:
+        """Return those that have topics. Raises NoHandlers where all are tasks."""
+        carried = [facet for facet in facets if self._topology.carries(facet)]
+        if facets and not carried:
+            raise NoHandlers(
+                f"events of {', '.join(facets)} are tasks in this deployment (dispatch.*): pollers handle them, not "
+                "agents"
+            )
+        return carried
 
     def require(self, existing: frozenset[str], facets: Iterable[str]) -> None:
         """Raise TopicMissing when the answers or these facets need a topic that does not exist."""

@@ -2,31 +2,39 @@
 
 from __future__ import annotations
 
-from collections import deque
-from dataclasses import dataclass, field
-from typing import Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NamedTuple
 
+from afl.core.handlers.outcomes import QUICK_S
 from afl.core.handlers.routes import Route
+from afl.core.row_maker import row_maker
 from afl_stream.reading.offset_tracker import PartitionProgress
 from afl_stream.reading.record_queue import RecordQueue
 from afl_stream.transport import Headers, Record, TopicPartition
 from afl_stream.wire.messages import Event
 
-#: A handler that takes longer than this is worth a thread's turn of its own.
-_QUICK_S: Final = 0.000_5
+if TYPE_CHECKING:
+    from afl_stream.tracing.agents import HandlerRun
+
 #: Limits of one batch: the time that its handlers may take together, and their number.
 _BATCH_S: Final = 0.005
 _BATCH_WORKS: Final = 128
+#: The shortest time limit of a handler that may run on the thread that reads: it takes a moment until another thread
+#: reads in its place, and watches the time.
+INLINE_TIMEOUT_S: Final = 1.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outgoing:
+class Outgoing(NamedTuple):
     """A record to be produced."""
 
     topic: str
     key: bytes | None
     value: bytes | None
     headers: Headers
+
+
+#: Makes a record to be produced, of topic, key, value and headers.
+new_outgoing: Final = row_maker(Outgoing, "topic", "key", "value", "headers")
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -41,24 +49,44 @@ class PartitionWork:
     dirty: bool = False
 
 
-@dataclass(slots=True, eq=False, kw_only=True)
 class Work:
     """One unfinished record. It is finished when nothing is left to send for it.
 
     `outgoing` is sent front first, each after the one before was acknowledged. `is_running`: the handler was started
-    and has not ended; the thread that sees it end reports it.
+    and has not ended; the thread that sees it end reports it. `reported` are the keys that its handler has sent as
+    updates. `tries` counts the runs of the handler in this process, `earlier_tries` those that failed before. `began_s`
+    is when its handler began, where lines about events are written.
     """
 
-    partition: PartitionWork
-    record: Record
-    event: Event | None = None
-    route: Route | None = None
-    tries: int = 0
-    not_before_s: float = 0.0
-    is_running: bool = False
-    outgoing: deque[Outgoing] = field(default_factory=deque)
-    #: The keys that its handler has sent as updates.
-    reported: set[str] | None = None
+    __slots__ = (
+        "began_s",
+        "earlier_tries",
+        "event",
+        "is_running",
+        "not_before_s",
+        "outgoing",
+        "partition",
+        "record",
+        "reported",
+        "route",
+        "trace",
+        "tries",
+    )
+
+    def __init__(self, partition: PartitionWork, record: Record, event: Event | None = None) -> None:
+        self.partition = partition
+        self.record = record
+        self.event = event
+        self.route: Route | None = None
+        self.tries = 0
+        self.earlier_tries = 0
+        self.not_before_s = 0.0
+        self.is_running = False
+        self.outgoing: list[Outgoing] = []
+        self.reported: set[str] | None = None
+        #: The span of the handler's run; None: tracing is off, or no handler has begun.
+        self.trace: HandlerRun | None = None
+        self.began_s: float | None = None
 
     @property
     def step_id(self) -> str | None:
@@ -69,13 +97,13 @@ class Work:
         return self.partition.progress.crashes(self.record.offset)
 
     @property
-    def is_doubtful(self) -> bool:
-        return self.partition.progress.is_doubtful(self.record.offset)
+    def all_tries(self) -> int:
+        """The runs of its handler, in earlier processes too, as far as those have noted them; a death counts as one."""
+        return self.earlier_tries + self.tries + self.crashes
 
     @property
-    def expected_s(self) -> float:
-        """Return how long its handler takes, as far as is known; infinite when it is unknown."""
-        return float("inf") if self.route is None else self.route.run_time.mean_s
+    def is_doubtful(self) -> bool:
+        return self.partition.progress.is_doubtful(self.record.offset)
 
     def is_copy_of(self, other: Work) -> bool:
         """Return whether both are the same record, read twice."""
@@ -94,15 +122,13 @@ class WorkBatch:
         """Begin with one record. `is_secluded`: it may have killed processes, and nothing runs beside it."""
         self.works = [first]
         self.is_secluded = is_secluded
-        self._expected_s = first.expected_s
+        self._expected_s = float("inf") if first.route is None else first.route.run_time.mean_s
 
-    def take(self, work: Work) -> bool:
-        """Add another record, which is not a suspect, if there is room for it."""
-        expected_s = work.expected_s
-        if self.is_secluded or expected_s > _QUICK_S or self._expected_s + expected_s > _BATCH_S:
-            return False
-        if len(self.works) >= _BATCH_WORKS:
+    def take(self, work: Work, expected_s: float) -> bool:
+        """Add another record, which is not a suspect, if there is room for it: its handler takes `expected_s`."""
+        total_s = self._expected_s + expected_s
+        if self.is_secluded or expected_s > QUICK_S or total_s > _BATCH_S or len(self.works) >= _BATCH_WORKS:
             return False
         self.works.append(work)
-        self._expected_s += expected_s
+        self._expected_s = total_s
         return True

@@ -5,6 +5,10 @@ from typing import TYPE_CHECKING
 from afl.core.lazy_names import lazy_names
 
 if TYPE_CHECKING:
+    from afl_stream.client.bulk_starts import SameIdTwice as SameIdTwice
+    from afl_stream.client.bulk_starts import StartRefused as StartRefused
+    from afl_stream.client.bulk_starts import StartRequest as StartRequest
+    from afl_stream.client.bulk_starts import StartsNotSent as StartsNotSent
     from afl_stream.client.client import AttemptNeeded as AttemptNeeded
     from afl_stream.client.client import Client as Client
     from afl_stream.client.external_events import EventOutcome as EventOutcome
@@ -19,6 +23,7 @@ if TYPE_CHECKING:
     from afl_stream.wire.command_answers import RefusedByEvaluator as RefusedByEvaluator
 
 _HOMES = {
+    "afl_stream.client.bulk_starts": "SameIdTwice StartRefused StartRequest StartsNotSent",
     "afl_stream.client.client": "AttemptNeeded Client",
     "afl_stream.client.external_events": "EventOutcome EventReceipt",
     "afl_stream.wire.command_answers": "REJECTED RefusedByEvaluator",
@@ -37,8 +42,12 @@ __all__ = [
     "Overlap",
     "REJECTED",
     "RefusedByEvaluator",
+    "SameIdTwice",
     "ScheduleRefused",
     "ScheduleSpec",
+    "StartRefused",
+    "StartRequest",
+    "StartsNotSent",
 ]
 
 if not TYPE_CHECKING:
@@ -47,6 +56,7 @@ if not TYPE_CHECKING:
 
 #: Modules that other packages import; the others are private to this one.
 PUBLIC_MODULES = (
+    "bulk_starts",
     "client",
     "external_events",
     "milestones",

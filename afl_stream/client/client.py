@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
 
 from afl.compiled.program import CompiledProgram
 from afl.core.clock import epoch_ms
 from afl.core.ids import time_ordered_id
+from afl_stream.client.bulk_starts import BulkStarts, StartCheck, StartRequest, StartRoute
 from afl_stream.client.connection import SOURCE as SOURCE
 from afl_stream.client.connection import drawn_id as drawn_id
 from afl_stream.client.external_events import EventReceipt, event_to_raise, receipt_of, when_unanswered
 from afl_stream.client.milestones import Milestones as Milestones
 from afl_stream.client.milestones import NotAnswered as NotAnswered
 from afl_stream.client.milestones import NotInTime as NotInTime
+from afl_stream.client.pausing import pauses_now, put_pause
 from afl_stream.client.schedules import ScheduleConnection
 from afl_stream.errors import StreamError, TopicMissing
 from afl_stream.programs.definitions import deploy
-from afl_stream.topics.declared import PlanAction, TopicPlan, few_copies
-from afl_stream.transport import (
-    AuthenticationFailed,
-    BrokerUnavailable,
-    TopicExists,
-    TransportError,
-)
+from afl_stream.topics.creation import create_missing
+from afl_stream.topics.declared import TopicPlan, few_copies
+from afl_stream.transport import TransportError
 from afl_stream.wire.command_answers import REJECTED as REJECTED
 from afl_stream.wire.command_answers import RefusedByEvaluator as RefusedByEvaluator
 from afl_stream.wire.headers import COMMAND_HEADER
@@ -34,6 +32,7 @@ from afl_stream.wire.messages import (
     DescribeWorkflow,
     FailureReason,
     Lifecycle,
+    Pause,
     RerunStep,
     ResetWorkflow,
     RetryStep,
@@ -45,6 +44,7 @@ from afl_stream.wire.messages import (
     event_id_of,
     workflow_of,
 )
+from afl_stream.wire.milestone_kinds import WORKFLOW_PAUSED, WORKFLOW_RESUMED
 from afl_stream.wire.shapes import check_ids
 
 _log = logging.getLogger(__name__)
@@ -91,27 +91,8 @@ class Client(ScheduleConnection):
         AuthenticationFailed when the cluster does not answer, and TooFewBrokers when it has fewer brokers than replicas
         are asked for.
         """
-        admin = self._transport.admin()
-        failures: list[TransportError] = []
         plans = self.plan_topics(programs)
-        for plan in plans:
-            if plan.action is not PlanAction.CREATE:
-                continue
-            spec = plan.spec
-            try:
-                admin.create_topic(
-                    spec.name, partitions=spec.partitions, replication=spec.replication, settings=spec.settings
-                )
-            except TopicExists:
-                continue  # Another client was faster.
-            except (BrokerUnavailable, AuthenticationFailed):
-                raise
-            except TransportError as error:
-                failures.append(error)
-                if on_failure is not None:
-                    on_failure(plan, error)
-        if failures and on_failure is None:
-            raise failures[0]
+        create_missing(self._transport.admin(), plans, on_failure)
         return plans
 
     def deploy(self, program: CompiledProgram) -> None:
@@ -121,7 +102,57 @@ class Client(ScheduleConnection):
             topic = self.topology.facet(facet.qualified_name)
             if topic not in existing and self.topology.carries(facet.qualified_name):
                 raise TopicMissing(topic, f"event facet {facet.qualified_name}")
+        self.definitions.ask_again()
         deploy(program, self._producer, self._codec, self.topology.definitions(), timeout_s=self._timeout_s)
+
+    # --- pauses -------------------------------------------------------------------------------------------------
+
+    def pause(
+        self,
+        *,
+        facet: str | None = None,
+        workflow_id: str | None = None,
+        everything: bool = False,
+        reason: str | None = None,
+    ) -> bool:
+        """Pause a facet, a workflow, or everything, until `resume`; return False where it was paused already.
+
+        Evaluators and agents follow within a second or two, and after restarts; none of them has to be there now. Of a
+        paused facet no event is published or started, of a paused workflow no further step; what is at work ends, and
+        answers are kept. Raises PauseTargetNeeded, IdRefused and SchemaUnavailable.
+        """
+        is_new = put_pause(
+            self.definitions,
+            facet=facet,
+            workflow_id=workflow_id,
+            everything=everything,
+            is_paused=True,
+            reason=reason,
+        )
+        if is_new and workflow_id is not None:
+            self._tell(workflow_id, WORKFLOW_PAUSED, None if reason is None else {"reason": reason})
+        return is_new
+
+    def resume(self, *, facet: str | None = None, workflow_id: str | None = None, everything: bool = False) -> bool:
+        """End a pause; return False where there was none. Each pause ends by itself: that of all leaves the others.
+
+        Raises as `pause`.
+        """
+        was_paused = put_pause(
+            self.definitions, facet=facet, workflow_id=workflow_id, everything=everything, is_paused=False
+        )
+        if was_paused and workflow_id is not None:
+            self._tell(workflow_id, WORKFLOW_RESUMED)
+        return was_paused
+
+    def _tell(self, workflow_id: str, kind: str, outputs: Mapping[str, object] | None = None) -> None:
+        """Tell subscribers of a run's milestone that no evaluator makes."""
+        milestone = Lifecycle(workflow_id=workflow_id, kind=kind, at=epoch_ms(), outputs=outputs)
+        self._send(self.topology.lifecycle(), workflow_id, milestone)
+
+    def pauses(self) -> list[Pause]:
+        """Return the pauses that hold now, that of everything first. Raises SchemaUnavailable."""
+        return pauses_now(self.definitions)
 
     # --- commands and answers -----------------------------------------------------------------------------------
 
@@ -168,6 +199,36 @@ class Client(ScheduleConnection):
         command = self._start_command(workflow, inputs, workflow_id, program, None, command_id)
         return self._give(command, answer_timeout_s)
 
+    def start_many(
+        self, starts: Iterable[StartRequest], *, requested_by: str | None = None, check: StartCheck | None = None
+    ) -> list[str]:
+        """Ask for many workflows to be started, with one flush for each thousand, and return their ids in order.
+
+        Each start is like one of `start`: the same id, program and inputs again start nothing new, so that a call that
+        was cut short is repeated with the same ids. Starts that can be gone through twice, such as those of a list,
+        are all checked before one is sent. An iterator may be of any length: it is checked and sent in lots. `check`
+        gets program, workflow and inputs of each start, and raises an AFLError for what it refuses.
+
+        Raises StartRefused, which names the start and has the error that `start` would raise as its `reason`, and
+        StartsNotSent when starts were not acknowledged; SchemaUnavailable where the definitions cannot be read.
+        """
+        lots = self.start_in_lots(starts, requested_by=requested_by, check=check)
+        return [workflow_id for lot in lots for workflow_id in lot]
+
+    def start_in_lots(
+        self, starts: Iterable[StartRequest], *, requested_by: str | None = None, check: StartCheck | None = None
+    ) -> Iterator[list[str]]:
+        """Start as `start_many` does, and yield the ids of each lot when it is acknowledged, before the next one."""
+        bulk = BulkStarts(
+            self.definitions,
+            StartRoute(self._codec, self._producer, self.topology.commands(), self._timeout_s),
+            requested_by=requested_by,
+            check=check,
+            sensitive=self._sensitive,
+            tracing=self._tracing,
+        )
+        return bulk.send(starts)
+
     def _start_command(
         self,
         workflow: str,
@@ -177,7 +238,7 @@ class Client(ScheduleConnection):
         requested_by: str | None,
         command_id: str | None,
     ) -> StartWorkflow:
-        found, name = self.definitions.find(workflow, program)
+        found, name = self.definitions.find(workflow, program, known_for_s=self._names_known_s)
         now_ms = epoch_ms()
         return StartWorkflow(
             workflow_id=check_workflow_id(workflow_id) if workflow_id is not None else time_ordered_id(now_ms),

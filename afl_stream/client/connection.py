@@ -4,35 +4,75 @@ from __future__ import annotations
 
 from contextlib import closing
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Final, Self
 
 from afl.core.clock import epoch_ms
 from afl.core.ids import time_ordered_id
 from afl_stream.client.milestones import Milestones
+from afl_stream.client.sensitive_values import SensitiveValues
 from afl_stream.programs.definitions import Definitions
-from afl_stream.programs.deployment_codec import open_codec
+from afl_stream.registry.deployment_codec import DeploymentCodec
+from afl_stream.sensitive.deployment import deployment_sealer
+from afl_stream.sensitive.redaction import Redaction
 from afl_stream.settings.answer_tokens import answer_tokens
 from afl_stream.settings.config import StreamConfig
 from afl_stream.topics.declared import Topology
+from afl_stream.tracing.opening import open_tracer
 from afl_stream.transport import Headers, Transport, produce_acknowledged
 from afl_stream.wire.codec import Codec
-from afl_stream.wire.headers import headers_for
+from afl_stream.wire.headers import cloud_event_id, headers_for
 from afl_stream.wire.messages import Command, Lifecycle, Message, ScheduleCommand
 
+if TYPE_CHECKING:
+    from afl_stream.tracing.clients import ClientTracing
+    from afl_stream.tracing.tracer import Tracer
+
 SOURCE = "/afl-stream/client"
+#: What a client calls itself in traces, unless OTEL_SERVICE_NAME says otherwise.
+SERVICE_NAME: Final = "afl-stream-client"
+#: How long the program of a name is taken from what the broker has sent, until the broker is asked again: seconds.
+NAMES_KNOWN_S: Final = 1.0
 
 
 class Connection:
     """The part of a client that sends records and reads their answers."""
 
-    def __init__(self, config: StreamConfig, transport: Transport, *, timeout_s: float = 10.0) -> None:
+    def __init__(
+        self,
+        config: StreamConfig,
+        transport: Transport,
+        *,
+        timeout_s: float = 10.0,
+        names_known_s: float = NAMES_KNOWN_S,
+        tracer: Tracer | None = None,
+    ) -> None:
+        """Connect to a deployment. `timeout_s` is how long an acknowledgement is waited for.
+
+        `names_known_s`: a start without a program takes the current one. In so many seconds after the definitions were
+        read to their end it is the one that the broker has told of, without a question to it: of a deployment by
+        another process it may not have told yet. 0: the broker is asked each time.
+
+        `tracer` takes the spans, and the caller closes it; without it the settings decide.
+        """
+        self._names_known_s = names_known_s
         self._transport = transport
         self._timeout_s = timeout_s
         self.topology = Topology(config)
-        self._codec: Codec = open_codec(config, transport, self.topology)
+        sealer = deployment_sealer(config)
+        self._schemas = DeploymentCodec(config, transport, self.topology, sealer)
+        self._codec: Codec = self._schemas.codec
         self._producer = transport.producer()
         self._tokens = answer_tokens(config.answers)
+        #: The tracer of the settings, unless the caller has passed one.
+        self._tracer = open_tracer(config.tracing, SERVICE_NAME) if tracer is None else None
+        used = tracer or self._tracer
+        self._tracing: ClientTracing | None = None
+        if used is not None:
+            from afl_stream.tracing.clients import ClientTracing
+
+            self._tracing = ClientTracing(used)
         self.definitions = Definitions(transport, self._codec, self.topology.definitions())
+        self._sensitive = SensitiveValues(self.definitions, sealer, config.sensitive)
 
     def __enter__(self) -> Self:
         return self
@@ -45,6 +85,9 @@ class Connection:
     def close(self) -> None:
         self._producer.close()
         self.definitions.close()
+        self._schemas.close()
+        if self._tracer is not None:
+            self._tracer.close()
 
     def _give(self, command: Command | ScheduleCommand, answer_timeout_s: float | None) -> Lifecycle | None:
         """Send a command, and return the answer to it if one is waited for."""
@@ -61,22 +104,47 @@ class Connection:
             return milestones.answer_to(command.command_id, answer_timeout_s, about=about)
 
     def _send(self, topic: str, key: str, message: Message, headers: Headers = ()) -> None:
+        if self._tracing is None:
+            self._produce(topic, key, message, headers)
+            return
+        with self._tracing.sending(topic, key, cloud_event_id(message)) as trace:
+            self._produce(topic, key, message, headers, trace)
+
+    def _produce(self, topic: str, key: str, message: Message, headers: Headers, trace: Headers = ()) -> None:
+        form = self._codec.header_form
+        sent, marked = self._sensitive.marked(message)
         produce_acknowledged(
             self._producer,
             topic,
-            self._codec.encode(message, topic),
+            self._codec.encode(sent, topic),
             key=key.encode(),
-            headers=(*headers_for(message, source=SOURCE), *headers),
+            headers=(*headers_for(sent, source=SOURCE, caused_by=trace, form=form), *marked, *headers),
             timeout_s=self._timeout_s,
         )
 
-    def milestones(self, workflow_id: str | None = None, *, from_beginning: bool = False) -> Milestones:
+    def milestones(
+        self,
+        workflow_id: str | None = None,
+        *,
+        from_beginning: bool = False,
+        since_ms: int | None = None,
+        redaction: Redaction | None = None,
+    ) -> Milestones:
         """Follow the lifecycle topic from its current end: open it before the command whose answer it waits for.
 
-        With a workflow's id only its milestones are read; `from_beginning`: also those that the topic still holds.
+        With a workflow's id only its milestones are read; `from_beginning`: also those that the topic still holds;
+        `since_ms`: also those of that time and later, in ms since the epoch. `redaction` hides what is sensitive.
         """
         topic = self.topology.lifecycle()
-        return Milestones(self._transport, self._codec, topic, workflow_id, from_beginning=from_beginning)
+        return Milestones(
+            self._transport,
+            self._codec,
+            topic,
+            workflow_id,
+            from_beginning=from_beginning,
+            since_ms=since_ms,
+            redaction=redaction,
+        )
 
 
 def drawn_id() -> str:

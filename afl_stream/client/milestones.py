@@ -10,6 +10,7 @@ from typing import Final
 from afl.core.process.stopping import PROCESS_STOP
 from afl_stream.errors import NewerFormat, SchemaUnavailable, StreamError, TopicMissing, Unreadable
 from afl_stream.partitioner import partition_for
+from afl_stream.sensitive.redaction import Redaction
 from afl_stream.transport import BrokerUnavailable, Consumer, Record, TopicPartition, Transport
 from afl_stream.wire.codec import Codec
 from afl_stream.wire.command_answers import REJECTED, checked_answer, is_answer_to
@@ -42,7 +43,7 @@ class NotAnswered(NotInTime):
 
 
 class Milestones:
-    """The lifecycle topic, followed from its end when this was created, or from its beginning."""
+    """The lifecycle topic, followed from its end when this was created, from its beginning, or from some time on."""
 
     def __init__(
         self,
@@ -52,9 +53,14 @@ class Milestones:
         workflow_id: str | None = None,
         *,
         from_beginning: bool = False,
+        since_ms: int | None = None,
+        redaction: Redaction | None = None,
     ) -> None:
-        """Open a reader of the topic. Raises TopicMissing and what the transport raises."""
-        self._codec = codec
+        """Open a reader of the topic; `redaction` hides what is sensitive in its milestones.
+
+        Raises TopicMissing and what the transport raises.
+        """
+        self._codec, self._redaction = codec, redaction
         self._key = None if workflow_id is None else workflow_id.encode()
         #: Records whose schemas cannot be looked up yet. Others are read without them; many are a stranger's.
         self._unclear: deque[Record] = deque(maxlen=_MOST_UNCLEAR)
@@ -66,7 +72,12 @@ class Milestones:
         try:
             bounds = {(partition := TopicPartition(topic, n)): self._consumer.watermarks(partition) for n in numbers}
             self._ends = {partition: found.high for partition, found in bounds.items()}
-            self._consumer.assign({w: found.low for w, found in bounds.items()} if from_beginning else self._ends)
+            starts = {w: found.low for w, found in bounds.items()} if from_beginning else self._ends
+            if since_ms is not None and not from_beginning:
+                starts = self._consumer.offsets_for_times(dict.fromkeys(bounds, since_ms))
+            #: The partitions of which not all is read that was there at first, with its end.
+            self._unread = {w: found.high for w, found in bounds.items() if starts[w] < found.high}
+            self._consumer.assign(starts)
         except BaseException:
             self._consumer.close()
             raise
@@ -75,6 +86,13 @@ class Milestones:
     def consumer(self) -> Consumer:
         """The consumer that reads the topic."""
         return self._consumer
+
+    @property
+    def has_read_what_was_there(self) -> bool:
+        """Return whether all is read that the topic had when this was created."""
+        for partition in [w for w, end in self._unread.items() if self._consumer.position(w) >= end]:
+            del self._unread[partition]
+        return not self._unread
 
     def read(self, timeout_s: float) -> list[Lifecycle]:
         """Return new milestones, after a wait of up to `timeout_s` for the first.
@@ -118,6 +136,8 @@ class Milestones:
             _log.debug("%s[%d] offset %d is looked at again: %s", *record[:3], error)
             self._unclear.append(record)
             return None
+        if self._redaction is not None:
+            message = self._redaction.message(message, record.headers)
         if not isinstance(message, Lifecycle):
             return None
         # A start that was rejected earlier says nothing about another one of that id.
