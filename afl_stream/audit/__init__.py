@@ -23,6 +23,11 @@ if not TYPE_CHECKING:
 PUBLIC_MODULES = (
     "audit",
     "config",
+    "filters",
     "group",
-    "lines",
+    "metrics",
+    "parquet_sink",
+    "sinks",
+    "sqlite_sink",
+    "verifying",
 )

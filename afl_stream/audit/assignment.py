@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
 from afl.core.clock import MonotonicClock
+from afl_stream.audit.followed_topics import FollowedTopics
 from afl_stream.errors import TopicMissing
 from afl_stream.transport import Admin, Consumer, Record, Start, TopicDescription, TopicPartition, is_another_topic
 
@@ -32,19 +33,17 @@ class OwnAssignment:
         self,
         admin: Admin,
         consumer: Consumer,
-        required: Collection[str],
-        is_followed: Callable[[str], bool],
-        start: Start,
+        followed: FollowedTopics,
+        start: Start | int,
         clock_s: MonotonicClock,
     ) -> None:
         """Prepare the first look.
 
-        Without the topics `required` nothing can be audited; `is_followed` says whether a topic is read.
+        A `start` that is a number is a time, in ms since the epoch.
         """
         self._admin = admin
         self._consumer = consumer
-        self._required = required
-        self._is_followed = is_followed
+        self._followed = followed
         self._start = start
         self._clock_s = clock_s
         self._topics: dict[str, TopicDescription] = {}
@@ -73,7 +72,7 @@ class OwnAssignment:
         now_s = self._clock_s()
         if now_s < self._names_at_s:
             return frozenset()
-        names = {name for name in self._admin.topic_names() if name in self._required or self._is_followed(name)}
+        names = {name for name in self._admin.topic_names() if name in self._followed}
         ended = self._leave_missing(names)
         if now_s >= self._descriptions_at_s:
             wanted: Collection[str] = names
@@ -91,7 +90,7 @@ class OwnAssignment:
         gone = [topic for topic, looks in self._missed.items() if looks >= LOOKS_THAT_MISS]
         left: set[TopicPartition] = set()
         for topic in gone:
-            if topic in self._required:
+            if topic in self._followed.required:
                 raise TopicMissing(topic, "the audit")
             log.warning("topic %s does not exist any more; the audit continues without it", topic)
             del self._missed[topic]
@@ -116,7 +115,18 @@ class OwnAssignment:
                 known = None
             first_new = 0 if known is None else known.partitions
             new = [TopicPartition(topic, number) for number in range(first_new, found.partitions)]
-            self._consumer.assign_more({partition: self._next.get(partition, self._start) for partition in new})
+            self._consumer.assign_more(self._starts(new))
             topic_id = found.topic_id or ("" if known is None else known.topic_id)
             self._topics[topic] = replace(found, topic_id=topic_id)
         return changed
+
+    def _starts(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int | Start]:
+        """Return where to begin: behind what was read before, else at the start that was asked for."""
+        start = self._start
+        starts: dict[TopicPartition, int | Start] = {p: self._next[p] for p in partitions if p in self._next}
+        new = [partition for partition in partitions if partition not in starts]
+        if isinstance(start, Start):
+            starts.update(dict.fromkeys(new, start))
+        elif new:
+            starts.update(self._consumer.offsets_for_times(dict.fromkeys(new, start)))
+        return starts

@@ -13,37 +13,31 @@ from afl.core.process.stopping import PROCESS_STOP
 from afl.core.text.warning_limits import LimitedLog
 from afl_stream.audit.assignment import OwnAssignment
 from afl_stream.audit.config import AuditConfig, AuditCounts
+from afl_stream.audit.file_sink import AuditFile
+from afl_stream.audit.followed_topics import FollowedTopics
+from afl_stream.audit.gaps import Gap, OffsetGaps
 from afl_stream.audit.group import default_group
-from afl_stream.audit.lines import (
-    AuditFile,
-    AuditSink,
-    AuditStream,
-    LastWritten,
-    encode_line,
-    line_of,
-    lost_line,
-    unreadable_line,
-)
-from afl_stream.audit.lost_offsets import written_before_offsets_were_lost
-from afl_stream.errors import TopicMissing, Unreadable
+from afl_stream.audit.lines import encode_line, filter_line
+from afl_stream.audit.lost_offsets import behind_the_group, written_before_offsets_were_lost
+from afl_stream.audit.record_lines import UNDECIDED, RecordLines
+from afl_stream.audit.sinks import AuditSink, AuditStream, LastWritten
 from afl_stream.reading.group_reader import FIRST_BACKOFF_S, GroupReader
+from afl_stream.reading.lag import ReaderProgress
 from afl_stream.reading.record_queue import RecordQueue
-from afl_stream.reading.topic_log import TopicLog
 from afl_stream.reading.watchdog import Health
+from afl_stream.registry.deployment_codec import DeploymentCodec
+from afl_stream.sensitive.redaction import Redaction
 from afl_stream.topics.declared import Topology
-from afl_stream.topics.policies import warn_of_unsafe_policies
 from afl_stream.transport import (
     BrokerUnavailable,
     CommittedOffset,
     Consumer,
     OffsetOutOfRange,
-    Record,
     TopicPartition,
     Transport,
     UnknownTopic,
 )
-from afl_stream.wire.codec import Codec, addressed, single_object_codec
-from afl_stream.wire.messages import ExternalEvent
+from afl_stream.wire.codec import Codec
 
 __all__ = ["Audit", "AuditConfig", "AuditCounts", "AuditFile", "AuditStream"]
 
@@ -58,6 +52,8 @@ class Audit:
       2. its lines are written             (audit.written)
       3. they are on disk                  (audit.synced)
       4. the offsets move past them        (audit.committed)
+
+    A sink may collect the lines of several batches before 3.
 
     After a crash before 3 the missing lines are written after the restart, which first removes a torn line. After a
     crash between 3 and 4 the records are delivered again: those that the end of the file has are not written twice, nor
@@ -86,6 +82,7 @@ class Audit:
         self._sink = sink
         self._topology = topology if topology is not None else Topology(config.stream)
         self._codec = codec
+        self._schemas: DeploymentCodec | None = None
         self._probe = probe
         self._clock_s = clock_s
         self._reader: GroupReader | None = None
@@ -98,9 +95,13 @@ class Audit:
         self._begun: set[TopicPartition] = set()
         self._queues: dict[TopicPartition, RecordQueue] = {}
         self._positions: dict[TopicPartition, int] = {}
-        self._followed: dict[str, bool] = {}
-        #: Topics without which there is nothing to audit, and others that were deleted while a group read them.
-        self._required: frozenset[str] = frozenset()
+        #: How far the lines go that the sink has taken, and that are not durable yet.
+        self._taken: dict[TopicPartition, LastWritten] = {}
+        self._gaps = OffsetGaps(transport.admin(), clock_s, is_filtered=not config.wanted.takes_all)
+        self._lines: RecordLines | None = None
+        self._is_undecided = False  # Records wait until it is known whether they are wanted.
+        self._followed = FollowedTopics(self._topology, config)
+        #: Topics that were deleted while a group read them.
         self._gone: set[str] = set()
         self._warnings = LimitedLog(log)
         self._backoff = Backoff(FIRST_BACKOFF_S, config.max_backoff_s)
@@ -110,6 +111,7 @@ class Audit:
         self._counts_lock = Lock()
         self._is_stopping = False
         self._is_dead = False
+        self.progress = ReaderProgress(clock_s)
 
     @property
     def group(self) -> str | None:
@@ -126,7 +128,7 @@ class Audit:
     @property
     def has_read_all(self) -> bool:
         """Return whether the broker says that nothing waits to be read. For the thread that calls `turn`."""
-        return self._reader is not None and self._reader.has_read_all
+        return self._reader is not None and not self._is_undecided and self._reader.has_read_all
 
     @property
     def has_partitions(self) -> bool:
@@ -171,21 +173,13 @@ class Audit:
         """Join the group, or assign all partitions. Raises TopicMissing and what the transport raises."""
         if self._reader is not None:
             return
-        topology, config = self._topology, self.config
-        topics = [topology.control()]
-        topics += [topology.commands()] * config.commands
-        topics += [topology.external()] * config.external
-        topics += [topology.lifecycle()] * config.lifecycle
-        self._required = frozenset(topics)
-        self._followed.update(dict.fromkeys(topics, True))
-        existing = self._transport.admin().topic_names()
-        for topic in topics:
-            if topic not in existing:
-                raise TopicMissing(topic, "the audit")
-        looked_at = [topology.schemas(), *topics]
-        warn_of_unsafe_policies(topology, self._transport.admin(), looked_at, config.stream.kafka.bootstrap)
+        config = self.config
+        self._followed.check(self._transport.admin())
         if self._codec is None:
-            self._codec = single_object_codec(TopicLog(self._transport, topology.schemas()))
+            self._schemas = DeploymentCodec(config.stream, self._transport, self._topology)
+            self._codec = self._schemas.codec
+        asking, redaction = self._sink.asking_steps(), Redaction(config.stream.sensitive.patterns)
+        self._lines = RecordLines(self._topology, self._codec, config.wanted, asking, self._count, redaction)
         consumer = self._transport.consumer(self.group, client_id=self.group or default_group(config.stream))
         self._reader = GroupReader(
             consumer,
@@ -196,11 +190,12 @@ class Audit:
             clock_s=self._clock_s,
         )
         if config.alone is None:
-            consumer.subscribe(topics, pattern=topology.facet_pattern(), listener=self)
+            consumer.subscribe(self._followed.required, pattern=self._followed.pattern, listener=self)
+            if not config.wanted.takes_all:
+                self._sink.write([encode_line(filter_line(config.wanted.document()))])
             return
-        self._own = OwnAssignment(
-            self._transport.admin(), consumer, topics, self._is_followed, config.alone, self._clock_s
-        )
+        start = config.alone if config.wanted.from_ms is None else config.wanted.from_ms
+        self._own = OwnAssignment(self._transport.admin(), consumer, self._followed, start, self._clock_s)
 
     def turn(self, timeout_s: float) -> int:
         """Read a batch and write it; return the number of lines written.
@@ -210,6 +205,7 @@ class Audit:
         self.start()
         reader = self._reader
         assert reader is not None
+        self.progress.turned(reader.consumer, lambda p: at.offset + 1 if (at := self._written.get(p)) else None)
         backoff_s = reader.backoff_s()
         if backoff_s is not None:
             PROCESS_STOP.wait(min(backoff_s, timeout_s))
@@ -231,8 +227,11 @@ class Audit:
         if reader is not None:
             self._last_problem = reader.problem
             if not self._is_dead:
+                self._sync()
                 reader.leave()
         self._reader = None
+        if self._schemas is not None:
+            self._schemas.close()
         self._sink.close()
 
     def _turn(self, reader: GroupReader, timeout_s: float) -> int:
@@ -243,16 +242,24 @@ class Audit:
             return 0
         self._probe("audit.polled")
         if self._clock_s() >= self._retry_at_s:
-            for partition in list(self._queues):
-                lines.extend(self._decode(partition, reached))
+            lines += self._decode_all(reader, reached)
         if lines:
             self._sink.write(lines)
             self._probe("audit.written")
-            self._sink.sync()
-            self._probe("audit.synced")
-        self._note(reached)
+        self._taken |= reached
+        if self._sink.is_due():
+            self._sync()
+            if lines:
+                self._probe("audit.synced")
         self._commit(self._positions, wait=False)
         return len(lines)
+
+    def _sync(self) -> None:
+        """Make durable what the sink has taken: only then may offsets move past it."""
+        if self._taken:
+            self._sink.sync(self._taken)
+            self._note(self._taken)
+            self._taken = {}
 
     def _read(self, reader: GroupReader, timeout_s: float, reached: dict[TopicPartition, LastWritten]) -> list[bytes]:
         """Put a batch into the queues, and return the lines that tell of lost records."""
@@ -284,7 +291,7 @@ class Audit:
     def _continue_without(self, consumer: Consumer, error: UnknownTopic) -> None:
         """Drop a facet's topic, in a group, until it exists again. Raises UnknownTopic for a topic that is needed."""
         topic = error.topic
-        if topic in self._required:
+        if topic in self._followed.required:
             raise error
         if topic in self._transport.admin().topic_names():
             return  # It was recreated, or one broker did not know it yet.
@@ -307,32 +314,59 @@ class Audit:
         self._forget(ended)
         return ended
 
-    def _decode(self, partition: TopicPartition, reached: dict[TopicPartition, LastWritten]) -> list[bytes]:
-        """Return the lines of what was read of a partition, up to a record that has to wait."""
+    def _decode_all(self, reader: GroupReader, reached: dict[TopicPartition, LastWritten]) -> list[bytes]:
+        assert self._lines is not None
+        lines: list[bytes] = []
+        undecided: dict[TopicPartition, int] = {}
+        self._lines.answers.look(reader.consumer, [p for p, queue in self._queues.items() if queue.records])
+        for partition in list(self._queues):
+            found, is_undecided = self._decode(partition, reader.consumer, reached)
+            lines += found
+            if is_undecided:
+                undecided[partition] = self._queues[partition].records[-1].offset
+        self._is_undecided = bool(undecided)
+        if undecided:
+            self._lines.answers.ask(reader.consumer, undecided)
+        return lines
+
+    def _decode(
+        self, partition: TopicPartition, consumer: Consumer, reached: dict[TopicPartition, LastWritten]
+    ) -> tuple[list[bytes], bool]:
+        """Return the lines of what was read of a partition, up to a record that has to wait.
+
+        The second value: it waits until it is known whether it is wanted.
+        """
+        assert self._lines is not None
         lines: list[bytes] = []
         queue = self._queues[partition]
-        if queue.is_held_up:
-            return lines
-        while queue.records:
+        while queue.records and not queue.is_held_up:
             record = queue.records[0]
-            if not self._is_followed(partition.topic):
+            if partition.topic not in self._followed:
                 pass
             elif self._is_written(partition, LastWritten(record.offset, record.timestamp_ms)):
                 self._count(repeated=1)
             else:
-                line = queue.decode_first(self._line)
-                if line is None:
+                found = queue.decode_first(self._lines.of)
+                if found is UNDECIDED:
+                    return lines, True
+                if found is None:
                     if queue.problem is None:
                         # No schema can be asked for, which takes long to find out: all partitions wait.
                         self._retry_at_s = queue.retry_at_s
                     break
-                lines.append(line)
-                self._count(written=1)
+                try:
+                    gap = self._gaps.before(record, consumer, self._written)
+                except BrokerUnavailable:
+                    break  # Whether anything is missing cannot be asked now: the record stays in its queue.
+                if gap is not None:
+                    lines.append(self._lines.of_gap(gap))
+                lines += found
             queue.remove_first()
+            self._gaps.note(partition, record.offset + 1)
             before = reached.get(partition)
             latest_ms = record.timestamp_ms if before is None else max(before.time_ms, record.timestamp_ms)
             reached[partition] = LastWritten(record.offset, latest_ms)
-        return lines
+        return lines, False
 
     def _note(self, reached: Mapping[TopicPartition, LastWritten]) -> None:
         """Remember how far the lines on disk go. Call this only then: what is noted is committed, also at the end."""
@@ -344,32 +378,16 @@ class Audit:
 
     def _lost(self, reader: GroupReader, error: OffsetOutOfRange, reached: dict[TopicPartition, LastWritten]) -> bytes:
         """Continue where the log begins, and return a line about the gap."""
+        assert self._lines is not None
         partition, low = error.partition, reader.skip_lost(error)
         reached[partition] = LastWritten(low - 1, -1)
-        return encode_line(lost_line(partition, error.offset, low))
-
-    def _is_followed(self, topic: str) -> bool:
-        """Return whether the audit follows the topic: the pattern of a template without a prefix matches others too."""
-        if topic not in self._followed:
-            self._followed[topic] = self._topology.is_facet_topic(topic)
-        return self._followed[topic]
+        self._gaps.note(partition, low)
+        return self._lines.of_gap(Gap(partition, error.offset, low, None))
 
     def _is_written(self, partition: TopicPartition, record: LastWritten) -> bool:
         """Return whether this record was written. A recreated topic counts from 0 again, at a later time."""
         last = self._written.get(partition)
         return last is not None and record.offset <= last.offset and record.time_ms <= last.time_ms
-
-    def _line(self, record: Record) -> bytes:
-        assert self._codec is not None
-        json_allowed = record.topic in (self._topology.control(), self._topology.commands(), self._topology.external())
-        try:
-            message = self._codec.decode(record.value, record.headers, json_allowed=json_allowed)
-            if isinstance(message, ExternalEvent):
-                message = addressed(message, record.key)
-        except Unreadable as error:
-            self._count(unreadable=1)
-            return encode_line(unreadable_line(record, error.reason.value, error.detail))
-        return encode_line(line_of(record, message))
 
     def _commit(self, positions: Mapping[TopicPartition, int], *, wait: bool) -> None:
         if not positions or self._reader is None or self._own is not None:
@@ -397,23 +415,36 @@ class Audit:
         for topic in sorted(self._gone & {partition.topic for partition in partitions}):
             self._gone.discard(topic)
             log.warning("topics that exist again and are read: %s", topic)
-        if not self.config.from_beginning:
-            if self._own is None:
-                # Without an offset the log is read from its beginning; the file knows what of it is written.
-                self._written.update(written_before_offsets_were_lost(consumer, self.group, partitions, self._sink))
+        if self.config.from_beginning:
+            fresh = [partition for partition in partitions if partition not in self._begun]
+            self._begun.update(fresh)
+            return {partition: consumer.watermarks(partition).low for partition in fresh}
+        if self._own is not None:
             return None
-        fresh = [partition for partition in partitions if partition not in self._begun]
-        self._begun.update(fresh)
-        return {partition: consumer.watermarks(partition).low for partition in fresh}
+        # Without an offset the log is read from its beginning; the file knows what of it is written.
+        self._written.update(written_before_offsets_were_lost(consumer, self.group, partitions, self._sink))
+        starts: dict[TopicPartition, int] = {}
+        if self.config.continues_sink:
+            starts = behind_the_group(consumer, self.group, partitions, self._written)
+        if self.config.wanted.from_ms is not None:
+            new = set(partitions) - starts.keys() - self._written.keys() - consumer.committed(partitions).keys()
+            starts |= consumer.offsets_for_times(dict.fromkeys(new, self.config.wanted.from_ms)) if new else {}
+        for partition, offset in starts.items():
+            self._gaps.note(partition, offset)
+        return starts or None
 
     def on_revoked(self, partitions: Sequence[TopicPartition]) -> None:
         if not self._is_dead and self._reader is not None:
+            self._sync()
             self._commit({w: o for w, o in self._positions.items() if w in partitions}, wait=True)
         self.on_lost(partitions)
 
     def on_lost(self, partitions: Sequence[TopicPartition]) -> None:
         if self._reader is not None:
             self._reader.forget(partitions)
+        if not self._is_dead:
+            self._sync()
+        self._gaps.forget(partitions)
         for partition in partitions:
             self._queues.pop(partition, None)
             self._positions.pop(partition, None)

@@ -61,6 +61,11 @@ def group_of(stream: StreamConfig, file: Path, named: str | None) -> str:
     return named or _kept(beside) or default_group(stream)
 
 
+def is_own_group(stream: StreamConfig, group: str) -> bool:
+    """Return whether `group_of` has drawn this name for one file, so that no other file shares it."""
+    return re.fullmatch(re.escape(default_group(stream)) + r"\.[A-Za-z0-9_-]*-[0-9a-f]{8}", group) is not None
+
+
 def _kept(beside: Path) -> str | None:
     try:
         text = beside.read_bytes()

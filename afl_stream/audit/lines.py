@@ -1,19 +1,14 @@
-"""The lines of an audit, one of JSON for each record, and the file that keeps them."""
+"""The lines of an audit: JSON, one for each record."""
 
 from __future__ import annotations
 
-import io
-import json
-import os
-from collections.abc import Iterable
+from collections.abc import Mapping
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import BinaryIO, Final, NamedTuple, Protocol
 
 from afl.core.json_objects import write_json
-from afl.core.process.private_files import make_private_file, protect
-from afl.core.text.printable import MAX_SHOWN_CHARS, ascii_json, bounded, printable_json
+from afl.core.text.printable import MAX_SHOWN_CHARS, bounded, printable_json
 from afl_stream.transport import Record, TopicPartition
+from afl_stream.wire.dead_letters import DlqHeader, dlq_header
 from afl_stream.wire.messages import (
     CancelWorkflow,
     Command,
@@ -30,6 +25,7 @@ from afl_stream.wire.messages import (
     StepContinue,
     StepFailed,
     StepUpdate,
+    TopicEvent,
     workflow_of,
 )
 from afl_stream.wire.schedule_commands import (
@@ -40,9 +36,6 @@ from afl_stream.wire.schedule_commands import (
     ScheduleCommand,
     TriggerSchedule,
 )
-
-#: Bytes at a file's end that are read for the written offsets. A batch's lines take a small part of them.
-TAIL_BYTES: Final = 16 * 1024 * 1024
 
 
 def line_of(record: Record, message: Message) -> dict[str, object]:
@@ -56,7 +49,7 @@ def unreadable_line(record: Record, reason: str, detail: str) -> dict[str, objec
         "kind": "unreadable",
         "reason": reason,
         "detail": detail,
-        "key": None if record.key is None else bounded(record.key.decode("utf-8", "backslashreplace"), MAX_SHOWN_CHARS),
+        "key": _shown_key(record),
         "size_bytes": len(record.value or b""),
         **_place(record),
     }
@@ -64,8 +57,21 @@ def unreadable_line(record: Record, reason: str, detail: str) -> dict[str, objec
 
 def lost_line(partition: TopicPartition, expected: int, found: int) -> dict[str, object]:
     """Return the line for records that left the log before they were read: from `expected` up to `found`."""
+    return {"kind": "lost", "reason": "retention", **_gap(partition, expected, found)}
+
+
+def filter_line(wanted: dict[str, object]) -> dict[str, object]:
+    """Return the line before the lines of an audit that does not write all: what it writes."""
+    return {"kind": "filter", **wanted}
+
+
+def gap_line(partition: TopicPartition, expected: int, found: int, reason: str) -> dict[str, object]:
+    """Return the line for offsets that the audit has no records of although none was lost, and why."""
+    return {"kind": "gap", "reason": reason, **_gap(partition, expected, found)}
+
+
+def _gap(partition: TopicPartition, expected: int, found: int) -> dict[str, object]:
     return {
-        "kind": "lost",
         "topic": partition.topic,
         "partition": partition.partition,
         "expected_offset": expected,
@@ -73,13 +79,41 @@ def lost_line(partition: TopicPartition, expected: int, found: int) -> dict[str,
     }
 
 
-def encode_line(line: dict[str, object]) -> bytes:
+def dead_letter_line(record: Record) -> dict[str, object]:
+    """Return the line of a dead letter: which record it is and why it was given up. Its value may be anything."""
+    original = {
+        name: dlq_header(record.headers, wanted)
+        for name, wanted in (
+            ("original_topic", DlqHeader.TOPIC),
+            ("original_partition", DlqHeader.PARTITION),
+            ("original_offset", DlqHeader.OFFSET),
+        )
+    }
+    key = _shown_key(record)
+    return {
+        "kind": "dead_letter",
+        "reason": dlq_header(record.headers, DlqHeader.REASON),
+        "detail": dlq_header(record.headers, DlqHeader.ERROR),
+        "workflow": None if key is None else key.partition(":")[0],
+        "key": key,
+        **{name: int(text) if text is not None and text.isdecimal() else text for name, text in original.items()},
+        "replay": dlq_header(record.headers, DlqHeader.REPLAY),
+        "size_bytes": len(record.value or b""),
+        **_place(record),
+    }
+
+
+def encode_line(line: Mapping[str, object]) -> bytes:
     """Return the line as UTF-8 with its newline.
 
     Numbers that JSON does not have become their names. Characters that control a terminal are escaped: the line says
     the same, and is safe to look at.
     """
     return printable_json(write_json(line, indent=None, separators=(",", ":"))).encode() + b"\n"
+
+
+def _shown_key(record: Record) -> str | None:
+    return None if record.key is None else bounded(record.key.decode("utf-8", "backslashreplace"), MAX_SHOWN_CHARS)
 
 
 def _place(record: Record) -> dict[str, object]:
@@ -171,8 +205,21 @@ def _content(message: Message) -> dict[str, object]:
                 "data": message.value,
                 "event_id": message.id,
             }
+        case TopicEvent():
+            return _topic_event(message)
         case _:
             return {"kind": type(message).__name__}
+
+
+def _topic_event(event: TopicEvent) -> dict[str, object]:
+    return {
+        "kind": f"topic.{event.kind}",
+        "request": event.request_id,
+        "name": event.topic,
+        "data": event.data,
+        "publisher": event.publisher,
+        "event_id": event.id,
+    }
 
 
 def _command(message: Command) -> dict[str, object]:
@@ -220,104 +267,3 @@ def _answer(message: StepContinue | StepFailed | StepUpdate) -> dict[str, object
             return {"error": {"type": message.error.type, "message": message.error.message}}
         case StepUpdate():
             return {"partial": message.partial}
-
-
-class LastWritten(NamedTuple):
-    """The end of a partition's written lines: the offset of the last record, and the latest time of any."""
-
-    offset: int
-    time_ms: int
-
-
-class AuditSink(Protocol):
-    """The port that audit lines are written to."""
-
-    def write(self, lines: Iterable[bytes]) -> None:
-        """Take whole lines."""
-
-    def sync(self) -> None:
-        """Return when all written lines are durable."""
-
-    def written(self, *, whole: bool = False) -> dict[TopicPartition, LastWritten]:
-        """Return what is known to be written, by partition: from the end of the sink, or from the `whole` of it."""
-
-    def close(self) -> None: ...
-
-
-class AuditStream:
-    """Lines into a binary stream that the caller opened, such as stdout. It does not remember what was written.
-
-    With `in_ascii` other characters are JSON's escapes: for a terminal or a reader that takes no UTF-8.
-    """
-
-    def __init__(self, stream: BinaryIO, *, in_ascii: bool = False) -> None:
-        self._stream = stream
-        self._in_ascii = in_ascii
-
-    def write(self, lines: Iterable[bytes]) -> None:
-        text = b"".join(lines)
-        self._stream.write(ascii_json(text.decode()).encode() if self._in_ascii else text)
-
-    def sync(self) -> None:
-        self._stream.flush()
-
-    def written(self, *, whole: bool = False) -> dict[TopicPartition, LastWritten]:  # noqa: ARG002 - the sink port's signature
-        return {}
-
-    def close(self) -> None:
-        self._stream.flush()
-
-
-class AuditFile:
-    """Lines at the end of a file. Opening the file removes a line that a crash has torn."""
-
-    def __init__(self, path: Path) -> None:
-        """Raise OSError when the file can neither be opened nor created."""
-        make_private_file(path)
-        protect(path)
-        self._file = open(path, "a+b")  # noqa: SIM115 - open as long as the audit runs
-        self._written = self._read_tail()
-
-    def write(self, lines: Iterable[bytes]) -> None:
-        self._file.write(b"".join(lines))
-        self._file.flush()
-
-    def sync(self) -> None:
-        os.fsync(self._file.fileno())
-
-    def written(self, *, whole: bool = False) -> dict[TopicPartition, LastWritten]:
-        if not whole:
-            return dict(self._written)
-        self._file.seek(0)
-        written: dict[TopicPartition, LastWritten] = {}
-        for line in self._file:
-            _note_line(written, line)
-        return written
-
-    def close(self) -> None:
-        self._file.close()
-
-    def _read_tail(self) -> dict[TopicPartition, LastWritten]:
-        size = self._file.seek(0, io.SEEK_END)
-        start = max(0, size - TAIL_BYTES)
-        self._file.seek(start)
-        tail = self._file.read()
-        if not tail.endswith(b"\n"):
-            self._file.truncate(start + tail.rfind(b"\n") + 1)
-        lines = tail.split(b"\n")[0 if start == 0 else 1 : -1]
-        written: dict[TopicPartition, LastWritten] = {}
-        for line in lines:
-            _note_line(written, line)
-        return written
-
-
-def _note_line(written: dict[TopicPartition, LastWritten], line: bytes) -> None:
-    try:
-        entry = json.loads(line)
-        partition = TopicPartition(str(entry["topic"]), int(entry["partition"]))
-        before = written.get(partition, LastWritten(-1, -1))
-        offset, time_ms = int(entry["offset"]), int(entry["time_ms"])
-        # The last offset, not the highest: a recreated topic counts from 0 again.
-        written[partition] = LastWritten(offset, max(time_ms, before.time_ms))
-    except (ValueError, KeyError, TypeError):
-        return  # A line of someone else.

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from afl_stream.audit.lines import AuditSink, LastWritten
+from afl_stream.audit.sinks import AuditSink, LastWritten
 from afl_stream.reading.lost_offsets import DROPPED, in_words, uncommitted_ranges
 from afl_stream.transport import Consumer, TopicPartition
 
@@ -31,3 +31,27 @@ def written_before_offsets_were_lost(
             group, in_words(lost), DROPPED,
         )  # fmt: skip
     return {partition: written[partition] for partition in lost}
+
+
+def behind_the_group(
+    consumer: Consumer,
+    group: str | None,
+    partitions: Sequence[TopicPartition],
+    written: Mapping[TopicPartition, LastWritten],
+) -> dict[TopicPartition, int]:
+    """Return where to read those partitions from whose sink ends before the group's offset, which it alone moves.
+
+    So it is when the sink is an earlier copy of itself. What the log does not have any more is not read.
+    """
+    starts: dict[TopicPartition, int] = {}
+    for partition, found in consumer.committed(partitions).items():
+        last = written.get(partition)
+        if last is not None and found.offset > last.offset + 1:
+            starts[partition] = max(last.offset + 1, min(consumer.watermarks(partition).low, found.offset))
+    if starts:
+        log.warning(
+            "the audit's lines end before the offsets of group %s, in %s: what is missing is read again",
+            group,
+            ", ".join(f"{partition.topic}[{partition.partition}] from {at}" for partition, at in starts.items()),
+        )
+    return starts
