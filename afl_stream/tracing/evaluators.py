@@ -1,0 +1,239 @@
+"""The spans of an evaluator: records that it works on and sends, and runs from their start to their end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, Protocol
+
+from afl.core.clock import epoch_ns
+from afl.core.ids import workflow_of
+from afl.core.trace_context import (
+    SAMPLED,
+    TRACE_PARENT,
+    TRACE_STATE,
+    TraceContext,
+    context_in,
+    context_of,
+    derived_span_id,
+    is_usual,
+    link_to,
+)
+from afl_stream.tracing.attributes import (
+    CONVERSATION_ID,
+    KEY,
+    OFFSET,
+    OUTCOME,
+    batch,
+    processing,
+    running,
+    sending,
+)
+from afl_stream.tracing.spans import MAX_LINKS, Link, Span, SpanTemplate, new_span
+from afl_stream.tracing.tracer import Tracer
+from afl_stream.transport import Headers, Record
+
+_KEYS: Final = (KEY, OFFSET, CONVERSATION_ID, OUTCOME)
+
+
+class TracedRun(Protocol):
+    """What is known of a run."""
+
+    id: str
+    trace_context: str
+
+
+class EvaluatorTracing:
+    """Makes the spans of one evaluator. Belongs to the thread of its loop.
+
+    A run is part of the trace of its start command, which is kept with its row, or else of one whose id is derived
+    from its own. A record is worked on in a span below the one that it names, if that is of the run's trace; otherwise
+    below the run's span, with a link. Spans are recorded when what they tell of is stored.
+    """
+
+    def __init__(
+        self,
+        tracer: Tracer,
+        group: str,
+        commands: str,
+        *,
+        passes_on: Callable[[str], bool] = lambda _topic: False,
+        has_run_spans: bool = False,
+    ) -> None:
+        """`passes_on`: to this topic go records as others have sent them, with their contexts.
+
+        `has_run_spans`: the telemetry of this evaluator makes spans of runs and of events itself.
+        """
+        self._tracer = tracer
+        self._group = group
+        self._commands = commands
+        self._has_run_spans = has_run_spans
+        self._passes_on = passes_on
+        #: None: of topics that others' contexts go on to.
+        self._sent: dict[str, SpanTemplate | None] = {commands: None}
+        self._worked_on: dict[tuple[str, int], SpanTemplate] = {}
+        self._runs: dict[str, SpanTemplate] = {}
+        self._settled: dict[str, SpanTemplate] = {}
+
+    # --- contexts -----------------------------------------------------------------------------------------------
+
+    def started(self, headers: Headers, workflow_id: str) -> str:
+        """Return the trace of a run that starts, to be kept with it."""
+        return (context_of(headers) or self._tracer.run_context(workflow_id)).text
+
+    def event_headers(self, kept: str, workflow_id: str, event_id: str) -> Headers:
+        """Return the trace context of an event's record; the span of its sending has the id that is derived here."""
+        if not kept:
+            kept = self._tracer.run_context(workflow_id).text
+        # What is kept was checked: its parts stand where they always do.
+        parent = (TRACE_PARENT, f"{kept[:36]}{derived_span_id(event_id)}{kept[52:55]}".encode())
+        return (parent, (TRACE_STATE, kept[56:].encode())) if len(kept) > 55 else (parent,)
+
+    def firing_headers(self, workflow_id: str) -> Headers:
+        """Return the trace context of the start command of a schedule's firing: it begins the run's trace."""
+        run = self._tracer.run_context(workflow_id)
+        return run._replace(span_id=derived_span_id(f"fired/{workflow_id}")).headers
+
+    def _context(self, run: TracedRun | None, workflow_id: str) -> TraceContext:
+        found = context_in(run.trace_context) if run is not None and run.trace_context else None
+        return found or self._tracer.run_context(workflow_id)
+
+    def _run_span(self, workflow_id: str, run: Any) -> str:
+        if self._has_run_spans and run is not None:
+            return derived_span_id(run.root.id)
+        return self._tracer.run_context(workflow_id).span_id
+
+    # --- spans --------------------------------------------------------------------------------------------------
+
+    def sent(self, records: Iterable[tuple[str, str, bytes | None, bytes | None, Any]], began_ns: int) -> None:
+        """Record that records of the outbox were handed to the broker's client."""
+        ended_ns, found, templates = epoch_ns(), [], self._sent
+        for _, topic, key, _value, headers in records:
+            if headers.__class__ is bytes or key is None:
+                continue
+            try:
+                template = templates[topic]
+            except KeyError:
+                template = templates[topic] = None if self._passes_on(topic) else sending(topic)
+            if topic != self._commands and (template is None or self._has_run_spans):
+                continue
+            # It is the third of ours, or it is among the others.
+            parent = headers[2][1] if len(headers) == 3 else dict(headers).get(TRACE_PARENT)
+            if parent is None or not is_usual(parent):
+                continue
+            text, about = parent.decode(), key.decode("utf-8", "replace")
+            if text[53:] not in SAMPLED:
+                continue
+            span_id = text[36:52]
+            if template is None:
+                if span_id != derived_span_id(f"fired/{about}"):
+                    continue  # A command of a client, which goes on to its own evaluator.
+                template, above, workflow_id, message_id = sending(topic), "", about, None
+            else:
+                workflow_id = workflow_of(about) or ""
+                above, message_id = self._tracer.run_context(workflow_id).span_id, None
+            values = (about, message_id, workflow_id)
+            found.append(new_span((template, text[3:35], span_id, above, began_ns, ended_ns, values, None, (), None)))
+        if found:
+            self._tracer.record_all(found)
+
+    def committed(
+        self,
+        worked_on: Sequence[tuple[Record, str]],
+        began_ns: int,
+        run_of: Callable[[str], Any],
+        ended: Iterable[Any],
+    ) -> None:
+        """Record a batch that is stored: its records, with their outcomes; the commit; and runs that have ended in it.
+
+        `run_of` returns the execution of a workflow id, as far as the batch has it.
+        """
+        ended_ns = epoch_ns()
+        spans: list[Span] = []
+        links: list[Link] = []
+        for record, outcome in worked_on:
+            self._worked(record, outcome, began_ns, ended_ns, run_of, spans, links)
+        if worked_on:
+            self._commit(worked_on, began_ns, ended_ns, spans, links)
+        for run in ended:
+            self._ended(run, spans)
+        if spans:
+            self._tracer.record_all(spans)
+
+    def _worked(
+        self,
+        record: Record,
+        outcome: str,
+        began_ns: int,
+        ended_ns: int,
+        run_of: Callable[[str], Any],
+        spans: list[Span],
+        links: list[Link],
+    ) -> None:
+        key = "" if record.key is None else record.key.decode("utf-8", "replace")
+        run, sender = run_of(key), link_to(record.headers)
+        if run is not None and run.trace_context:
+            kept = run.trace_context
+            trace_id, is_sampled = kept[3:35], kept[53:55] in SAMPLED
+        elif sender is not None and run is None:
+            trace_id, is_sampled = sender[0], True
+        else:
+            derived = self._tracer.run_context(key)
+            trace_id, is_sampled = derived.trace_id, derived.is_sampled
+        if not is_sampled:
+            return
+        own_links: tuple[Link, ...] = ()
+        if sender is not None and sender[0] == trace_id:
+            above = sender[1]
+        else:
+            above = self._run_span(key, run)
+            if sender is not None:
+                own_links = (sender,)
+        place = (record.topic, record.partition)
+        template = self._worked_on.get(place)
+        if template is None:
+            template = self._worked_on[place] = processing(record.topic, record.partition, self._group, _KEYS)
+        span_id = self._tracer.new_span_id()
+        values = (key, record.offset, key, outcome)
+        spans.append(new_span((template, trace_id, span_id, above, began_ns, ended_ns, values, None, own_links, None)))
+        if len(links) < MAX_LINKS:
+            links.append((trace_id, span_id) if sender is None else sender)
+
+    def _commit(
+        self,
+        worked_on: Sequence[tuple[Record, str]],
+        began_ns: int,
+        ended_ns: int,
+        spans: list[Span],
+        links: list[Link],
+    ) -> None:
+        """Add the span of the batch: a trace of its own, with links to what it commits."""
+        if not links:
+            return  # Nothing of it is sampled.
+        topic = worked_on[0][0].topic
+        template = self._settled.get(topic)
+        if template is None:
+            template = self._settled[topic] = batch("commit", "settle", topic, self._group)
+        new_id = self._tracer.new_span_id
+        values = (len(worked_on),)
+        spans.append(
+            new_span(
+                (template, new_id() + new_id(), new_id(), "", began_ns, ended_ns, values, None, tuple(links), None)
+            )
+        )
+
+    def _ended(self, run: Any, spans: list[Span]) -> None:
+        context = self._context(run, run.id)
+        if self._has_run_spans or not context.is_sampled:
+            return
+        own = self._tracer.run_context(run.id).span_id
+        name = run.plan.name
+        template = self._runs.get(name)
+        if template is None:
+            template = self._runs[name] = running(name)
+        failure = run.root.error
+        error = None if failure is None else (failure.type, failure.message)
+        above = "" if context.span_id == own else context.span_id
+        begin, end = run.created_at_ms * 1_000_000, run.now_ms * 1_000_000
+        spans.append(
+            new_span((template, context.trace_id, own, above, begin, end, (run.id, run.status), error, (), None))
+        )
