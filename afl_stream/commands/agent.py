@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,6 +16,9 @@ from afl_stream.commands.arguments import (
     facets_option,
     find_modules_here,
     handlers_option,
+    instance_id_option,
+    metrics_port_option,
+    retry_option,
     service,
     until_idle_option,
 )
@@ -25,8 +28,9 @@ from afl_stream.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     from afl.engine.model.entities import HandledCount
-    from afl_stream.agent.agent import Agent
+    from afl_stream.agent.agent import Agent, AgentCounts
     from afl_stream.commands.idleness import Idleness
+    from afl_stream.commands.terminal import Terminal
 
 _READ_TIMEOUT_S = 0.1
 
@@ -46,7 +50,10 @@ _READ_TIMEOUT_S = 0.1
     help="With --registry: how often it is read.",
 )
 @click.option("--group", metavar="NAME", help="One consumer group for all facets; by default each has its own.")
+@retry_option
 @until_idle_option
+@instance_id_option
+@metrics_port_option
 @common
 @service
 def agent_command(
@@ -65,6 +72,7 @@ def agent_command(
       afl-stream agent --handlers shop.handlers
       afl-stream agent --handlers ./pay.py --facet billing.Pay --until-idle
       afl-stream agent --handlers shop.billing:refund=billing.Refund
+      afl-stream agent --handlers shop.handlers --retry 'attempts=3, backoff=0.5, on=ConnectionError'
       afl-stream agent --registry --topics 'billing.*'
     """
     if not (handlers or registry):
@@ -83,6 +91,7 @@ def _run(
     patterns: Sequence[str] | None,
     refresh_s: float,
     group: str | None,
+    retry: str,
     until_idle: bool,
 ) -> ExitCode:
     """Run an agent: of these modules, or with `patterns` (none: of all facets) of what is registered in the store."""
@@ -90,17 +99,24 @@ def _run(
     from afl.workers.heartbeat import registered_server
     from afl.workers.server_record import ServerRecord
     from afl_stream.agent.agent import Agent, AgentConfig
+    from afl_stream.agent.observer import AgentObserver
     from afl_stream.agent.registry_agent import RegistryAgent
     from afl_stream.commands.idleness import DRAIN_LIMIT_S, Idleness, ends_when
+    from afl_stream.commands.monitoring.agents import announced_agent, monitored_agent
     from afl_stream.commands.stored_handlers import StoredHandlers
     from afl_stream.evaluator.service import tune_collector
+    from afl_stream.reading.group_reader import LostRecords
 
     config, terminal = invocation.settings(), invocation.terminal()
-    settings = AgentConfig(stream=config, group=group, facets=tuple(facets))
+    if retry:
+        config = replace(config, agent=replace(config.agent, retry=retry))
+    lost = LostRecords.EARLIEST if config.agent.lost_records == "continue" else LostRecords.STOP
+    observer = AgentObserver() if config.metrics.are_on else None
+    settings = AgentConfig(stream=config, group=group, facets=tuple(facets), lost_records=lost, observer=observer)
     with ExitStack() as opened:
         transport = opened.enter_context(open_transport(config))
         if patterns is None:
-            agent = Agent(settings, transport)
+            agent, server_id = Agent(settings, transport), ""
         else:
             store = opened.enter_context(open_store(config, create=True))
             registry = StoredHandlers(store)
@@ -112,6 +128,7 @@ def _run(
                 server_group=group or f"{config.prefix}agent",
                 server_name="",
             )
+            server_id = server.server_id
             opened.enter_context(
                 registered_server(
                     server, agent.registered_names, lambda: _handled_counts(agent), lambda: _trouble(agent)
@@ -126,12 +143,19 @@ def _run(
         stop = StopFlag()
         limit_s = config.agent.grace_s + DRAIN_LIMIT_S
         asked = stop.set if until_idle else agent.stop
+        opened.enter_context(announced_agent(transport, agent, server_id))
+        opened.enter_context(monitored_agent(terminal.remark, agent))
         with draining(asked, agent.remaining, limit_s=limit_s, limit_code=ExitCode.UNAVAILABLE):
             terminal.remark(
                 f"agent for {', '.join(agent.registered_names()) or 'nothing yet'}; {ends_when(until_idle)}"
             )
             code = _run_until_idle(agent, stop, Idleness(config)) if until_idle else agent.run()
-        counts = agent.counts
+    _report_end(terminal, agent.counts)
+    return ExitCode.WORK_LEFT if code else ExitCode.OK
+
+
+def _report_end(terminal: Terminal, counts: AgentCounts) -> None:
+    """Print what an agent has done."""
     if terminal.as_json:
         terminal.document(asdict(counts))
     else:
@@ -144,7 +168,6 @@ def _run(
         }
         reported += [f"{count} {what}" for what, count in left_out.items() if count]
         terminal.remark(f"events: {', '.join(reported)}")
-    return ExitCode.WORK_LEFT if code else ExitCode.OK
 
 
 def _handled_counts(agent: Agent) -> list[HandledCount]:

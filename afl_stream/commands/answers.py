@@ -11,6 +11,7 @@ from afl.core.text.near_names import close_names
 from afl_stream.commands.arguments import common, reason_option
 from afl_stream.commands.invocation import Invocation, open_transport, store_here
 from afl_stream.commands.refusals import CommandRefused, NotFound
+from afl_stream.commands.runs.short_ids import meant_id
 from afl_stream.exit_codes import ExitCode
 
 if TYPE_CHECKING:
@@ -116,6 +117,7 @@ def cancel_command(invocation: Invocation, workflow_id: str, reason: str) -> Exi
     with open_transport(config) as transport, Client(config, transport) as client:
         client.require_topics()
         with store_here(config, transport) as store:
+            workflow_id = meant_id(store, invocation.terminal(), workflow_id)
             row = None if store is None else store.load_workflow(workflow_id) or store.tombstone(workflow_id)
         # One that the store does not know may have been asked for, and not have been started yet.
         if row is not None and row.status in ENDED_STATUSES and row.status != CANCELLED:

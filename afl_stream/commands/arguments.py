@@ -16,6 +16,7 @@ from afl.core.process.signals import EndedBySignal
 from afl.core.process.standard_streams import give_up_output, stdout_apart
 from afl.core.strictness import Strictness
 from afl_stream.exit_codes import ExitCode
+from afl_stream.settings.store_parts import StorePart
 
 if TYPE_CHECKING:
     from afl_stream.commands.invocation import Invocation
@@ -58,6 +59,9 @@ def common(command: F) -> F:
             verbosity=verbosity,
             allow_scripts=options.pop("allow_scripts", False),
             new_store=options.pop("new_store", False),
+            instance_id=options.pop("instance_id", None),
+            metrics_port=options.pop("metrics_port", None),
+            process=options.pop("process", None),
             strictness=options.pop("strictness", Strictness.PROGRAM),
         )
         invocation.set_up_logging()
@@ -113,6 +117,25 @@ handlers_option = click.option(
 facets_option = click.option(
     "--facet", "facets", multiple=True, metavar="NAME", help="Facet of a handler module that names none itself."
 )
+
+
+def _policy_text(_context: click.Context, _parameter: click.Parameter, text: str) -> str:
+    from afl.core.handlers.retry import BadRetryPolicy, RetryPolicy
+
+    try:
+        return str(RetryPolicy.parse(text)) if text else ""
+    except BadRetryPolicy as error:
+        raise click.BadParameter(f"{error.field}: found {error.found!r:.100}, expected {error.expected}") from error
+
+
+retry_option = click.option(
+    "--retry",
+    default="",
+    callback=_policy_text,
+    metavar="POLICY",
+    help="How often a handler that raises is tried, unless its module says so: 'attempts=5, backoff=0.5, factor=2, "
+    "max=60, jitter=0.2, on=ConnectionError|TimeoutError, not=shop.CardDeclined'.",
+)
 inputs_option = click.option(
     "-i",
     "--input",
@@ -139,6 +162,40 @@ new_store_option = click.option(
     "--new-store",
     is_flag=True,
     help="Give the deployment this store where it has another: all that its topics hold is read and run again.",
+)
+instance_id_option = click.option(
+    "--instance-id",
+    metavar="NAME",
+    help="This process's own name in its groups: a restart within the session time-out moves no partition.",
+)
+
+
+metrics_port_option = click.option(
+    "--metrics-port",
+    type=click.IntRange(0, 65_535),
+    metavar="PORT",
+    help="Serve /metrics, /health/live and /health/ready on this port of 127.0.0.1; 0: a free one.",
+)
+
+
+class _ProcessOfSeveral(click.ParamType[StorePart]):
+    """`2/4`: the second of four processes."""
+
+    name = "process"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> StorePart:
+        found = StorePart.parse(str(value))
+        if found is None:
+            self.fail(f"{value}: expected NUMBER/COUNT", param, ctx)
+        return found
+
+
+#: For the processes that a command with --processes starts.
+process_option = click.option(
+    "--process",
+    type=_ProcessOfSeveral(),
+    hidden=True,
+    help="Which of several processes this one is; given by --processes.",
 )
 reason_option = click.option("--reason", default="", help="The reason, kept with the run.")
 allow_scripts_option = click.option("--allow-scripts", is_flag=True, help="Run the scripts of programs, isolated.")

@@ -27,6 +27,7 @@ from afl_stream.commands.arguments import (
 )
 from afl_stream.commands.invocation import Invocation
 from afl_stream.commands.refusals import CommandRefused, refuse_unused_facets
+from afl_stream.commands.sensitive.shown import shown_ending
 from afl_stream.exit_codes import ExitCode
 
 if TYPE_CHECKING:
@@ -157,9 +158,10 @@ def _follow(
         )
     if ending is None:
         assert timeout_s is not None
-        report_not_ended(invocation, deployment, workflow_id, plan)
+        report_not_ended(invocation, deployment, workflow_id)
         raise NotInTime(f"the end of workflow {workflow_id}", timeout_s)
     done = deployment.progress()
+    ending = shown_ending(invocation.settings(), ending, program)
     if terminal.as_json:
         counts = {"events": done.asked, "answers": done.answered, "elapsed_s": round(done.elapsed_s, 3)}
         terminal.document({**run_document(ending, program), **counts})

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 
+import click
+
 from afl.core.handlers.stuck_handlers import HandlersStuck
 from afl.core.text.exception_text import exception_class, exception_line, exception_text, exception_traceback
 from afl.core.text.printable import printable_lines
@@ -19,6 +21,8 @@ from afl.errors import AFLError, CompileError
 from afl.scripts.errors import ScriptsNotIsolated, ScriptWorkerUnavailable
 from afl_stream.agent.lost_offsets import OffsetsLost
 from afl_stream.agent.registry_agent import RegistryUnavailable
+from afl_stream.bridge.errors import BridgeTopicMissing
+from afl_stream.client.bulk_starts import StartRefused
 from afl_stream.client.client import NotInTime, RefusedByEvaluator
 from afl_stream.commands.invocation import Invocation, NothingThere
 from afl_stream.commands.refusals import CommandRefused, NotFound
@@ -37,7 +41,14 @@ from afl_stream.evaluator.offsets import RecordsLost
 from afl_stream.evaluator.runs import ServiceEnded
 from afl_stream.exit_codes import ExitCode
 from afl_stream.programs.definitions import UnknownProgram
+from afl_stream.pubsub.errors import NodeFailed, RequestConflict, SubscribedTopicMissing
+from afl_stream.pubsub.event_stores.errors import EventStoreUnavailable, EventStoreUnusable
+from afl_stream.pubsub.hosting.failures import RequestFailed, RequestNotAnswered
+from afl_stream.pubsub.hosting.topics import PartitionsNotEqual, WorkflowTopicMissing
+from afl_stream.pubsub.running.errors import EventsNotStored
 from afl_stream.transport import TransportError, UnknownTopic
+from afl_stream.visibility.programs import NoSuchProgram
+from afl_stream.visibility.workflows import NoSuchWorkflow
 from afl_stream.wire.messages import STEP_ID
 
 _log = logging.getLogger(__name__)
@@ -49,8 +60,13 @@ _CODES: tuple[tuple[type[BaseException] | tuple[type[BaseException], ...], ExitC
     (NotInTime, ExitCode.TIMEOUT),
     (ServiceEnded, ExitCode.WORK_LEFT),
     (HandlersStuck, ExitCode.WORK_LEFT),
+    (RequestNotAnswered, ExitCode.TIMEOUT),
+    ((NodeFailed, RequestFailed), ExitCode.WORK_LEFT),
+    ((EventStoreUnavailable, EventStoreUnusable, EventsNotStored, RequestConflict), ExitCode.UNAVAILABLE),
+    ((WorkflowTopicMissing, PartitionsNotEqual, BridgeTopicMissing, SubscribedTopicMissing), ExitCode.UNAVAILABLE),
     # Not there, or not to be reached.
     ((NotFound, NothingThere, UnknownProgram, UnknownWorkflow, StepNotFoundError), ExitCode.UNAVAILABLE),
+    ((NoSuchWorkflow, NoSuchProgram), ExitCode.UNAVAILABLE),
     ((TopicMissing, TopicTooSmall, TooFewBrokers, TooFewPartitions, PartitionsDiffer), ExitCode.UNAVAILABLE),
     ((SchemaUnavailable, SchemaUnknown, TransportError, RegistryUnavailable), ExitCode.UNAVAILABLE),
     ((ScriptsNotIsolated, ScriptWorkerUnavailable), ExitCode.UNAVAILABLE),
@@ -67,6 +83,8 @@ _CODES: tuple[tuple[type[BaseException] | tuple[type[BaseException], ...], ExitC
 
 def exit_code_of(error: BaseException) -> ExitCode:
     """Return the exit code for an error that ended a command."""
+    if isinstance(error, StartRefused):
+        error = error.reason  # As for a single start.
     return next((code for kinds, code in _CODES if isinstance(error, kinds)), ExitCode.INTERNAL)
 
 
@@ -82,6 +100,10 @@ def message_of(error: BaseException, invocation: Invocation = _NO_OPTIONS) -> st
         if isinstance(error, TopicMissing):
             return error.message_with(remedy)
         return f"topic {error.topic} does not exist; create it with: {remedy}"
+    if isinstance(error, WorkflowTopicMissing):
+        context = click.get_current_context(silent=True)
+        workflow = None if context is None else context.params.get("workflow")
+        return error.message_with(invocation.command_line("pubsub", "topics", workflow or "MODULE:WORKFLOW", "--apply"))
     if isinstance(error, IdRefused) and error.kind == STEP_ID:
         # A run's id, nearly always.
         run = "WORKFLOW_ID" if ":" in str(error.found) else str(error.found)

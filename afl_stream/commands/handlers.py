@@ -11,7 +11,7 @@ import click
 from afl.core.handlers.modules import HandlersArgument, ModuleLoader, path_of, register_module
 from afl.core.handlers.registration import HandlerRegistration
 from afl.core.text.near_names import close_names
-from afl_stream.commands.arguments import common, facets_option, find_modules_here
+from afl_stream.commands.arguments import common, facets_option, find_modules_here, retry_option
 from afl_stream.commands.invocation import Invocation, open_store
 from afl_stream.commands.refusals import NotFound
 from afl_stream.exit_codes import ExitCode
@@ -55,10 +55,11 @@ def handlers_list(invocation: Invocation) -> ExitCode:
                 registration.version,
                 registration.checksum,
                 f"{registration.timeout_ms / 1_000:g} s" if registration.timeout_ms > 0 else "none",
+                registration.retry or "none",
             )
             for registration in found
         ]
-        terminal.table(("facet", "handler", "version", "checksum", "time limit"), rows, whole=("facet",))
+        terminal.table(("facet", "handler", "version", "checksum", "time limit", "retries"), rows, whole=("facet",))
     return ExitCode.OK
 
 
@@ -81,6 +82,7 @@ def handlers_list(invocation: Invocation) -> ExitCode:
     "--version", default="1.0.0", show_default=True, metavar="TEXT", help="The handlers' version, for people."
 )
 @click.option("--metadata", metavar="JSON", help="An object that the handlers find as _handler_metadata; @FILE or -.")
+@retry_option
 @common
 def handlers_register(
     invocation: Invocation,
@@ -90,6 +92,7 @@ def handlers_register(
     timeout_s: float,
     version: str,
     metadata: str | None,
+    retry: str,
 ) -> ExitCode:
     """Register the handlers of each MODULE, written as for `agent --handlers`. The module is loaded to see what it has.
 
@@ -101,6 +104,7 @@ def handlers_register(
       afl-stream handlers register shop.handlers
       afl-stream handlers register ./pay.py --facet billing.Pay --timeout 5
       afl-stream handlers register shop.billing:refund=billing.Refund --metadata '{"region": "eu"}'
+      afl-stream handlers register ./pay.py --retry 'attempts=5, backoff=0.5, on=ConnectionError'
     """
     find_modules_here()
     from afl_stream.commands.inputs import json_object
@@ -112,6 +116,7 @@ def handlers_register(
         timeout_ms=round(timeout_s * 1_000) or None,
         version=version,
         metadata=json_object(metadata, "--metadata") if metadata is not None else None,
+        retry=retry,
     )
     loader = ModuleLoader()
     for argument in modules:

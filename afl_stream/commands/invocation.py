@@ -15,15 +15,17 @@ from typing import TYPE_CHECKING, TextIO
 from afl.core.errors import AFLError
 from afl.core.process.private_files import make_private_folder
 from afl.core.strictness import Strictness
-from afl.core.text.log_lines import LogLineFormatter
+from afl.core.text.log_lines import LOG_FORMAT, JsonLogFormatter, LogLineFormatter
 from afl.core.text.masking import Secrets, secrets_of_environment, shown_url
 from afl_stream.commands.refusals import CommandRefused
-from afl_stream.settings.store_files import KAFKA_STORE_FILE, find_store_file
+from afl_stream.settings.store_files import KAFKA_STORE_FILE, find_store_file, is_store_at
+from afl_stream.settings.store_parts import StorePart, parts_of
 
 if TYPE_CHECKING:
     from afl.stores.public.persistence import EngineStore
     from afl_stream.commands.terminal import Terminal
     from afl_stream.settings.config import StreamConfig
+    from afl_stream.settings.logs import LoggingSettings
     from afl_stream.transport import Transport
 
 _LEVELS = (logging.WARNING, logging.INFO, logging.DEBUG)
@@ -54,6 +56,12 @@ class Invocation:
     allow_scripts: bool = False
     #: Whether an evaluator gives the deployment its store where that has another one.
     new_store: bool = False
+    #: The port of metrics and health, overruling the settings.
+    metrics_port: int | None = None
+    #: The name of the process in its groups, overruling the settings.
+    instance_id: str | None = None
+    #: Which of the processes of one command this is; None: the only one, or the one that watches them.
+    process: StorePart | None = None
     #: Which findings about the command's files refuse them.
     strictness: Strictness = Strictness.PROGRAM
     #: Standard output, where that is kept for the command's JSON; None: as it is.
@@ -77,9 +85,19 @@ class Invocation:
         elif self.bootstrap is not None:
             kafka = dataclasses.replace(config.kafka, bootstrap=self.bootstrap)
             config = dataclasses.replace(config, kafka=kafka, transport="kafka")
+        if self.instance_id is not None:
+            config = dataclasses.replace(config, kafka=dataclasses.replace(config.kafka, instance_id=self.instance_id))
+        if self.process is not None and config.kafka.instance_id is not None:
+            own = f"{config.kafka.instance_id}.{self.process.number}"
+            config = dataclasses.replace(config, kafka=dataclasses.replace(config.kafka, instance_id=own))
+        port = config.metrics.port if self.metrics_port is None else self.metrics_port
+        if port and self.process is not None:
+            port += self.process.number - 1
+        config = dataclasses.replace(config, metrics=dataclasses.replace(config.metrics, port=port))
         if self.allow_scripts:
             config = dataclasses.replace(config, evaluator=dataclasses.replace(config.evaluator, allow_scripts=True))
         self.secrets.add(config.secrets())
+        self._follow_settings(config.logging)
         return config
 
     def command_line(self, *words: str) -> str:
@@ -115,13 +133,28 @@ class Invocation:
         """Return the terminal for the command's output."""
         from afl_stream.commands.terminal import Terminal
 
-        return Terminal(self.out or sys.stdout, sys.stderr, as_json=self.as_json, secrets=self.secrets)
+        name = "" if self.process is None else str(self.process)
+        return Terminal(self.out or sys.stdout, sys.stderr, as_json=self.as_json, secrets=self.secrets, name=name)
 
     def set_up_logging(self) -> None:
-        """Log to stderr: warnings; with -v also what happens, with -vv everything."""
+        """Log to stderr: warnings; with -v also what happens, with -vv everything. The settings may change that."""
         handler = logging.StreamHandler(sys.stderr)
-        handler.setFormatter(LogLineFormatter(self.secrets))
-        logging.basicConfig(level=_LEVELS[min(self.verbosity, len(_LEVELS) - 1)], handlers=[handler])
+        of_process = "" if self.process is None else f"[{self.process}] "
+        handler.setFormatter(LogLineFormatter(self.secrets, of_process + LOG_FORMAT))
+        logging.basicConfig(level=self._level(logging.WARNING), handlers=[handler])
+
+    def _level(self, of_settings: int) -> int:
+        return min(of_settings, _LEVELS[min(self.verbosity, len(_LEVELS) - 1)]) if self.verbosity else of_settings
+
+    def _follow_settings(self, settings: LoggingSettings) -> None:
+        """Give our own handler the form and the level of the settings; handlers of others stay as they are."""
+        root = logging.getLogger()
+        for handler in root.handlers:
+            if isinstance(handler.formatter, LogLineFormatter):
+                root.setLevel(self._level(logging.getLevelNamesMapping()[settings.level.upper()]))
+                if settings.format == "json" and not isinstance(handler.formatter, JsonLogFormatter):
+                    process = "" if self.process is None else str(self.process)
+                    handler.setFormatter(JsonLogFormatter(self.secrets, process))
 
 
 @contextmanager
@@ -157,13 +190,16 @@ def _embedded(config: StreamConfig, *, create: bool, remedy: str) -> Transport:
 
 
 @contextmanager
-def open_store(config: StreamConfig, *, create: bool = False) -> Iterator[EngineStore]:
-    """Open the deployment's store, and close it at the end. Raises NothingThere and the store's own errors."""
+def open_store(config: StreamConfig, *, create: bool = False, part: StorePart | None = None) -> Iterator[EngineStore]:
+    """Open the deployment's store, or a part of it, and close it at the end.
+
+    Raises NothingThere and the store's own errors.
+    """
     from afl_stream.evaluator.stores import open_configured_store
 
-    if config.store.url is None and not create and not (file := config.store_file).path.exists():
+    if config.store.url is None and not create and not is_store_at((file := config.store_file).path):
         raise NothingThere(file.path, "store", _where_the_store_is(config), file.reason)
-    with closing(open_configured_store(config, create=create)) as store:
+    with closing(open_configured_store(config, create=create, part=part)) as store:
         yield store
 
 
@@ -177,7 +213,7 @@ def store_here(config: StreamConfig, transport: Transport) -> Iterator[EngineSto
     from afl.engine.errors import ForeignStore, StoreMissing
     from afl_stream.evaluator.stores import open_configured_store
 
-    if config.store.url is None and not config.store_path.exists():
+    if config.store.url is None and not is_store_at(config.store_path):
         yield None
         return
     try:
@@ -199,7 +235,9 @@ def described_store(config: StreamConfig) -> str:
     """Return in words which store the settings lead to, and why."""
     if config.store.url is not None:
         return f"store {shown_url(config.store.url)} (as store.url says)"
-    return f"store {config.store_file.path} ({config.store_file.reason})"
+    file = config.store_file
+    parts = parts_of(file.path)
+    return f"store {file.path} ({file.reason}{'' if parts is None else f'; in {parts.count} files'})"
 
 
 def _where_the_store_is(config: StreamConfig) -> str:

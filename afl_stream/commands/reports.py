@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 
 from afl.compiled.program import CompiledProgram
 from afl.core.text.printable import printable
-from afl.core.types import type_name
 from afl.engine.model.plan import FacetPlan, WorkflowPlan
-from afl.engine.model.store import CANCELLED, COMPLETED, ERROR, PAUSED, ErrorRecord, WorkflowRow
+from afl.engine.model.store import CANCELLED, COMPLETED, ERROR, ErrorRecord, WorkflowRow
 from afl.engine.operations.unanswered import WaitingStep
 from afl.engine.states import EventState
 from afl.output.source_places import SourcePlace, find_place, lines_at, source_text
 from afl_stream.commands.invocation import Invocation
+from afl_stream.commands.run_status import shown_status
 from afl_stream.commands.terminal import Terminal, duration_text, time_text, value_text
 from afl_stream.evaluator.runs import Ending
 from afl_stream.exit_codes import ExitCode
+from afl_stream.visibility.waiting.result_form import result_form as result_form
 
 #: Waiting steps that are listed with the command that answers each.
 _MOST_WAITING = 10
@@ -48,11 +48,6 @@ def status_of(ending: Ending) -> str:
     if ending.rejected is not None:
         return "REJECTED"
     return "UNKNOWN" if ending.row is None else shown_status(ending.row.status)
-
-
-def shown_status(status: str) -> str:
-    """Return a run's status as it is shown. The stored PAUSED means that it waits for answers."""
-    return "WAITING" if status == PAUSED else status
 
 
 def exit_code_of_run(ending: Ending) -> ExitCode:
@@ -203,8 +198,3 @@ def place_of(error: ErrorRecord | None, program: CompiledProgram | None) -> Sour
     if error is None or program is None:
         return None
     return find_place(program, error.path, error.facet, error.line)
-
-
-def result_form(facet: FacetPlan) -> str:
-    """Return the form of an answer: each return's name, with its type in place of the value."""
-    return f"{{{', '.join(f'{json.dumps(name)}: <{type_name(kind)}>' for name, kind in facet.return_types.items())}}}"

@@ -12,6 +12,7 @@ from afl.core.text.near_names import close_names
 from afl_stream.commands.arguments import common, reason_option
 from afl_stream.commands.invocation import Invocation, open_transport, store_here
 from afl_stream.commands.refusals import CommandRefused, NotFound
+from afl_stream.commands.runs.short_ids import meant_id
 from afl_stream.exit_codes import ExitCode
 
 if TYPE_CHECKING:
@@ -97,6 +98,8 @@ def _operate(invocation: Invocation, workflow_id: str, action: Action) -> ExitCo
     with open_transport(config) as transport, Client(config, transport) as client:
         client.require_topics()
         with store_here(config, transport) as store:
+            if action.step_id is None:
+                workflow_id = meant_id(store, terminal, workflow_id)
             if store is not None:
                 steps = _tried(store, workflow_id, action)
         give: Callable[..., str]

@@ -24,6 +24,7 @@ from afl_stream.commands.arguments import (
 )
 from afl_stream.commands.invocation import Invocation, open_transport, store_here
 from afl_stream.commands.refusals import CommandRefused
+from afl_stream.commands.sensitive.shown import shown_ending
 from afl_stream.exit_codes import ExitCode
 
 if TYPE_CHECKING:
@@ -52,7 +53,10 @@ class StartOptions:
 
 
 @click.command("start")
-@click.argument("workflow")
+@click.argument("workflow", required=False)
+@click.option(
+    "--many", metavar="FILE", help="Start all runs of this file, one JSON object a line; - reads standard input."
+)
 @inputs_option
 @inputs_document_option
 @workflow_id_option
@@ -71,13 +75,27 @@ def start_command(invocation: Invocation, **given: Any) -> ExitCode:
     the run waits for when that takes long. Without --wait it waits on Kafka for the evaluator's answer, 5 s at most. A
     refused start, for instance with the id of another run, ends with 2.
 
+    With --many each line of a file is a start: {"workflow": "Checkout", "id": "order-17", "inputs": {"order": "17"}}.
+    WORKFLOW is for the lines without one. All lines are checked before the first start is sent, and no answers are
+    waited for. Where it was cut short, call it again: lines with an id start their runs once.
+
     \b
     Examples:
       afl-stream start billing.Checkout --input order=17 --input note="by hand"
       afl-stream start Checkout --inputs @inputs.json --id order-17
       afl-stream start Checkout --input order=17 --wait --timeout 30 --handlers shop.handlers
+      afl-stream start --many orders.jsonl
     """
-    options = StartOptions(**given)
+    many, workflow = given.pop("many"), given.pop("workflow")
+    if many is not None:
+        if invocation.allow_scripts or any(given.values()) or given["timeout_s"] is not None:
+            raise click.UsageError("--many goes without --input, --inputs, --id, --wait and what goes with it")
+        from afl_stream.commands.starting.many import start_many
+
+        return start_many(invocation, many, workflow)
+    if workflow is None:
+        raise click.UsageError("Missing argument 'WORKFLOW'.")
+    options = StartOptions(workflow=workflow, **given)
     if not options.wait and (options.handlers or options.timeout_s is not None or invocation.allow_scripts):
         raise click.UsageError("--handlers, --timeout and --allow-scripts go with --wait")
     find_modules_here()
@@ -101,7 +119,8 @@ def _start(invocation: Invocation, options: StartOptions) -> ExitCode:
     from afl_stream.client.client import Client
     from afl_stream.commands.asking import ask, what_comes_next
     from afl_stream.commands.programs import checked_inputs, deployed_program
-    from afl_stream.commands.reports import shown_status, what_runs_again
+    from afl_stream.commands.reports import what_runs_again
+    from afl_stream.commands.run_status import shown_status
 
     config, terminal = invocation.settings(), invocation.terminal()
     with open_transport(config) as transport, Client(config, transport) as client:
@@ -182,11 +201,12 @@ def _start_and_run(invocation: Invocation, options: StartOptions) -> ExitCode:
             ),
         )
         if ending is None:
-            report_not_ended(invocation, deployment, workflow_id, plan)
+            report_not_ended(invocation, deployment, workflow_id)
     deployment.check()
     if ending is None:
         assert options.timeout_s is not None
         raise NotInTime(f"the end of workflow {workflow_id}", options.timeout_s)
+    ending = shown_ending(invocation.settings(), ending, program)
     if terminal.as_json:
         terminal.document(run_document(ending, program))
     else:
@@ -215,6 +235,7 @@ def _start_and_follow(invocation: Invocation, options: StartOptions) -> ExitCode
         else:
             ending = _followed(invocation, options, transport, client, name, plan, inputs)
         ending = _ending_in_store(config, transport, ending)
+    ending = shown_ending(invocation.settings(), ending, program)
     if terminal.as_json:
         terminal.document(run_document(ending, program))
     else:
@@ -240,6 +261,7 @@ def _followed(
     from afl_stream.commands.following import RunFollower
     from afl_stream.commands.reports import facets_of
     from afl_stream.commands.unanswered import why_it_waits
+    from afl_stream.commands.waiting.why_lines import why_lines
     from afl_stream.reading.watchdog import Watchdog
 
     config, terminal, stop = invocation.settings(), invocation.terminal(), StopFlag()
@@ -261,7 +283,9 @@ def _followed(
                     milestones, watchdog, timeout_s=options.timeout_s, stop=stop, on_long_wait=tell_why
                 )
             except NotInTime:
-                tell_why()
+                with store_here(config, transport) as store:
+                    lines = why_lines(invocation, store, transport, workflow_id)
+                terminal.warn_of(f"Note: {workflow_id} has not ended", lines)
                 raise
 
 
@@ -277,9 +301,14 @@ def _check_id(
     if workflow_id is None:
         return None
     from afl_stream.evaluator.runs import check_same_start
+    from afl_stream.evaluator.sensitive.sealed_store import sealed
+    from afl_stream.sensitive.deployment import deployment_sealer
 
     with store_here(config, transport) as store:
-        return None if store is None else check_same_start(store, workflow_id, name, program, inputs)
+        if store is None:
+            return None
+        plain = sealed(store, deployment_sealer(config), config.sensitive.patterns)
+        return check_same_start(plain, workflow_id, name, program, inputs)
 
 
 def _ending_in_store(config: StreamConfig, transport: Transport, ending: Ending) -> Ending:

@@ -11,8 +11,10 @@ import click
 from afl.core.clock import epoch_ms
 from afl.core.text.printable import printable
 from afl_stream.commands.arguments import common
-from afl_stream.commands.invocation import Invocation, described_store, open_store
+from afl_stream.commands.invocation import Invocation, described_store
 from afl_stream.commands.refusals import NotFound
+from afl_stream.commands.run_status import shown_status
+from afl_stream.commands.sensitive.shown import open_shown_store, reveal_option
 from afl_stream.commands.terminal import Terminal, duration_text, time_text
 from afl_stream.exit_codes import ExitCode
 
@@ -21,26 +23,27 @@ if TYPE_CHECKING:
     from afl.engine.model.store import ErrorRecord, StepDocument, WorkflowRow
     from afl.engine.model.tombstones import Tombstone
     from afl.stores.public.persistence import EngineStore
-    from afl_stream.commands.step_tree import TreeNode
+    from afl_stream.visibility.step_tree import TreeNode
 
 #: Steps shown without --all.
 _MOST_STEPS = 60
 #: Names of pending events that are shown.
 _MOST_NAMES = 10
-#: How a step waits that no agent is asked for, by the state of its event.
-_WAITS = {"": "waits for its turn", "event.Waiting": "waits", "event.Retrying": "waits to try again"}
 
 
 @click.command("status")
 @click.argument("workflow_id", required=False)
 @click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="Most runs that are listed.")
 @click.option("--all", "all_steps", is_flag=True, help="Show every step of the run.")
+@reveal_option
 @common
-def status_command(invocation: Invocation, workflow_id: str | None, limit: int, all_steps: bool) -> ExitCode:
+def status_command(
+    invocation: Invocation, workflow_id: str | None, limit: int, all_steps: bool, reveal: bool
+) -> ExitCode:
     """List the runs; with a WORKFLOW_ID (or the beginning of one) show its steps, outputs, and the first cause if it
     failed.
 
-    Reads the store, so it works while `afl-stream dev` or an evaluator runs.
+    Reads the store, so it works while `afl-stream dev` or an evaluator runs. Sensitive values are hidden.
 
     \b
     Examples:
@@ -49,10 +52,12 @@ def status_command(invocation: Invocation, workflow_id: str | None, limit: int, 
       afl-stream status order-17 --json | jq .outputs
     """
     config, terminal = invocation.settings(), invocation.terminal()
-    with open_store(config) as store:
+    with open_shown_store(config, reveal=reveal) as store:
         terminal.remark(described_store(config))
         if workflow_id is None:
-            _show_runs(terminal, store.list_workflows(limit=limit))
+            rows = store.list_workflows(limit=limit)
+            _show_runs(terminal, rows)
+            _show_pauses(invocation, terminal, rows)
         else:
             _show_run(invocation, terminal, store, workflow_id, all_steps=all_steps)
     return ExitCode.OK
@@ -84,6 +89,18 @@ def _show_runs(terminal: Terminal, rows: Sequence[WorkflowRow]) -> None:
     )
 
 
+def _show_pauses(invocation: Invocation, terminal: Terminal, rows: Sequence[WorkflowRow]) -> None:
+    """Say what is paused, to people who look at runs that have not ended."""
+    from afl.engine.model.store import ENDED_STATUSES
+    from afl_stream.commands.waiting.pauses_here import pause_remark, pauses_here
+
+    if terminal.as_json or all(row.status in ENDED_STATUSES for row in rows):
+        return
+    for pause in pauses_here(invocation) or ():
+        if pause.scope != "workflow" or any(row.id == pause.name for row in rows):
+            terminal.line(pause_remark(invocation, pause))
+
+
 def _show_run(
     invocation: Invocation, terminal: Terminal, store: EngineStore, workflow_id: str, *, all_steps: bool
 ) -> None:
@@ -91,7 +108,7 @@ def _show_run(
     from afl.engine.operations.unanswered import waiting_steps
     from afl_stream.commands.programs import program_of, stored_plan
     from afl_stream.commands.reports import show_result, show_waiting
-    from afl_stream.commands.step_tree import statement_names, step_tree
+    from afl_stream.visibility.step_tree import statement_names, step_tree
 
     row = store.load_workflow(workflow_id)
     if row is None:
@@ -130,6 +147,20 @@ def _show_run(
     waiting = waiting_steps(store, row.id)
     if waiting:
         show_waiting(invocation, terminal, waiting, plan)
+        _show_dead_letters(invocation, terminal, row, [step.step_id for step in waiting if not step.asks_nobody])
+    _show_pauses(invocation, terminal, [row])
+
+
+def _show_dead_letters(invocation: Invocation, terminal: Terminal, row: WorkflowRow, waiting: Sequence[str]) -> None:
+    """Show which answers to waiting steps were refused, as far as the topics can be read now."""
+    from afl_stream.commands.dlq.of_run import letters_of_run, show_letters_of_steps
+
+    if not waiting:
+        return
+    letters, problem = letters_of_run(invocation, invocation.settings(), row.id, row.created_at_ms)
+    show_letters_of_steps(invocation, terminal, letters, waiting)
+    if problem:
+        terminal.remark(f"whether answers were refused cannot be read now: {problem}")
 
 
 def _show_pending(invocation: Invocation, terminal: Terminal, store: EngineStore, row: WorkflowRow) -> None:
@@ -160,6 +191,8 @@ def _show_purged(terminal: Terminal, tombstone: Tombstone) -> None:
 def _show_tree(
     terminal: Terminal, root: TreeNode, row: WorkflowRow, program: CompiledProgram | None, *, all_steps: bool
 ) -> None:
+    from afl_stream.visibility.step_tree import step_status
+
     lines = list(root.walk())
     shown = lines if all_steps else _most_telling(lines)
     rows = [
@@ -214,38 +247,12 @@ def _most_telling(lines: Sequence[tuple[int, TreeNode]]) -> list[tuple[int, Tree
 
 
 def _status_text(row: WorkflowRow) -> str:
-    from afl_stream.commands.reports import shown_status
-
     status = shown_status(row.status)
     return f"{status}, runnable" if row.runnable else status
 
 
-def step_status(node: TreeNode, row: WorkflowRow) -> str:
-    """Return a step's status in words. In a run that has ended no step runs or waits any more."""
-    from afl.engine.model.store import CANCELLED, ENDED_STATUSES, PAUSED
-    from afl.engine.states import StepState
-
-    state = node.step.state
-    if row.status == CANCELLED and (state != StepState.STATEMENT_COMPLETE and not _failed_by_itself(node)):
-        return "cancelled"
-    if node.is_failed:
-        return "failed, caught" if node.is_caught else "failed"
-    if state == StepState.STATEMENT_COMPLETE:
-        return "complete"
-    if row.status in ENDED_STATUSES:
-        return "stopped"
-    if node.is_waiting:
-        return _WAITS.get(node.step.event_state, "waits for an answer")
-    return "waits for its steps" if row.status == PAUSED else "runs"
-
-
-def _failed_by_itself(node: TreeNode) -> bool:
-    """Return whether a step failed before its run was cancelled: that fails the root alone."""
-    return node.is_failed and node.step.container_id is not None
-
-
 def _row_document(row: WorkflowRow, program: CompiledProgram | None = None) -> dict[str, object]:
-    from afl_stream.commands.reports import error_document, shown_status
+    from afl_stream.commands.reports import error_document
 
     return {
         "workflow_id": row.id,
@@ -270,6 +277,7 @@ def _step_document(
     step: StepDocument, node: TreeNode | None, row: WorkflowRow, program: CompiledProgram | None
 ) -> dict[str, object]:
     from afl_stream.commands.reports import error_document
+    from afl_stream.visibility.step_tree import step_status
 
     return {
         "step_id": step.id,

@@ -1,4 +1,4 @@
-"""The commands `store check` and `store purge`."""
+"""The commands `store check`, `store divide` and `store purge`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from afl_stream.commands.invocation import Invocation, described_store, open_sto
 from afl_stream.commands.refusals import CommandRefused, NotFound
 from afl_stream.commands.terminal import Terminal, one_line, time_text
 from afl_stream.exit_codes import ExitCode
+from afl_stream.limits import MAX_STORE_FILES
 from afl_stream.settings.durations import EXAMPLES, duration_ms
+from afl_stream.settings.store_parts import parts_of
 
 if TYPE_CHECKING:
     from afl.engine.model.schedules import ScheduleRow
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from afl_stream.settings.config import StreamConfig
 
 #: Prefix of the type of an event's record; its key is the step's id.
-_EVENT_TYPE = b"afl.event."
+_EVENT_TYPE = "afl.event."
 #: Runs that are looked up in the outbox together.
 _PAGE = 200
 
@@ -80,6 +82,42 @@ def store_check(invocation: Invocation) -> ExitCode:
     return ExitCode.WORK_LEFT if found else ExitCode.OK
 
 
+@store_group.command("divide", short_help="Divide the SQLite store into another number of files.")
+@click.argument("count", type=click.IntRange(min=1, max=MAX_STORE_FILES), metavar="N")
+@common
+def store_divide(invocation: Invocation, count: int) -> ExitCode:
+    """Divide the SQLite store of a Kafka cluster into N files, for `afl-stream evaluator --processes N`; 1 joins them.
+
+    Every run, position and record that waits is copied. The files that were the store are renamed and kept. Runs while
+    no evaluator does; a file that is in use is refused. A division that was interrupted has changed nothing, and is
+    begun again.
+
+    \b
+    Examples:
+      afl-stream store divide 4
+      afl-stream store divide 1
+    """
+    from afl_stream.evaluator.parts.dividing import divide
+
+    config, terminal = invocation.settings(), invocation.terminal()
+    if not config.is_kafka or config.store.url is not None:
+        raise CommandRefused("only the SQLite store of a Kafka cluster is divided: other stores have no parts")
+    if count > config.topics.control_partitions:
+        raise CommandRefused(f"{count} files: found {config.topics.control_partitions} control partitions to divide")
+    base = config.store_path
+    with open_store(config):
+        parts = parts_of(base)
+    if count == (1 if parts is None else parts.count):
+        terminal.remark(f"{described_store(config)}: it is divided so already")
+        return ExitCode.OK
+    old = divide(config, count)
+    if terminal.as_json:
+        terminal.document({"files": count, "kept": [str(path) for path in old]})
+    else:
+        terminal.remark(f"{described_store(config)}; kept: {', '.join(map(str, old))}")
+    return ExitCode.OK
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PurgeOptions:
     """The options of `store purge`."""
@@ -122,8 +160,9 @@ def store_purge(invocation: Invocation, **given: Any) -> ExitCode:
         while page := list(islice(rows, _PAGE)):
             # Asked after the rows were read: records that a run had to publish were in the outbox by then.
             waiting = purge.waiting()
+            done = set() if options.dry_run else set(purge.purge_all(page, waiting))
             for row in page:
-                is_done = row.id not in waiting if options.dry_run else purge.purge(row, waiting)
+                is_done = row.id not in waiting if options.dry_run else row.id in done
                 (purged if is_done else kept).append(row.id)
                 if not terminal.as_json:
                     _report_run(terminal, row, is_done=is_done, dry_run=options.dry_run)
@@ -131,6 +170,8 @@ def store_purge(invocation: Invocation, **given: Any) -> ExitCode:
         if not options.dry_run and config.store.tombstone_retention_ms is not None:
             while count := purge.forget(clock.now_ms() - config.store.tombstone_retention_ms):
                 forgotten += count
+        while not options.dry_run and purge.give_back():
+            pass
     if terminal.as_json:
         facts = {"purged": purged, "kept": kept, "finished": finished, "tombstones_forgotten": forgotten}
         terminal.document({**facts, "dry_run": options.dry_run})
@@ -144,9 +185,10 @@ def _rules(config: StreamConfig) -> RecordRules:
     from afl.stores.maintenance.check import RecordRules
     from afl_stream.evaluator.outbox import control_lane
     from afl_stream.partitioner import partition_for
+    from afl_stream.wire.headers import header, unpacked
 
     def step_of(record: OutboxRecord) -> str | None:
-        is_event = (dict(record.headers).get("ce_type") or b"").startswith(_EVENT_TYPE)
+        is_event = (header(unpacked(record.headers), "ce_type") or "").startswith(_EVENT_TYPE)
         return record.key.decode("utf-8", "replace") if is_event and record.key else None
 
     def lane_of(workflow_id: str) -> str:

@@ -9,6 +9,7 @@ from afl.core.clock import Clock, SystemClock
 from afl.core.handlers.calling import Handler
 from afl.core.handlers.modules import DEFAULT_ENTRYPOINT, HandlerModuleError, checksum_of, full_uri, module_of
 from afl.core.handlers.registration import DEFAULT_TIMEOUT_MS, HandlerRegistration
+from afl.core.handlers.retry import RetryPolicy, RetryRule
 from afl.engine.errors import StoreUnavailable
 from afl.engine.model.entities import HandlerRegistration as StoredRegistration
 from afl.stores.public.persistence import EngineStore
@@ -50,6 +51,7 @@ class StoredHandlers:
                 metadata=dict(registration.metadata),
                 created=known.created if known is not None else now_ms,
                 updated=now_ms,
+                retry=registration.retry,
             )
         )
 
@@ -72,7 +74,10 @@ class StoringRegistrar:
         timeout_ms: int | None = DEFAULT_TIMEOUT_MS,
         version: str = "1.0.0",
         metadata: Mapping[str, object] | None = None,
+        retry: str = "",
     ) -> None:
+        """`retry` is the policy, as a text, of handlers that the module registers without one."""
+        self._retry = retry
         self._checksum = checksum
         self._timeout_ms = timeout_ms
         self._version = version
@@ -88,7 +93,7 @@ class StoringRegistrar:
             "runner.register_handler(facet_name=..., module_uri=..., entrypoint=...)",
         )
 
-    def register_handler(
+    def register_handler(  # noqa: PLR0913 - a public signature
         self,
         facet_name: str,
         module_uri: str,
@@ -98,9 +103,16 @@ class StoringRegistrar:
         timeout_ms: int | None = None,
         requirements: Sequence[str] | None = None,
         metadata: Mapping[str, object] | None = None,
-        **_in_process_only: Any,
+        *,
+        retry: RetryRule | None = None,
     ) -> None:
-        """Note a registration. A path is noted in full: another process has another working directory."""
+        """Note a registration. A path is noted in full: another process has another working directory.
+
+        Raises HandlerModuleError for a retry rule that is no RetryPolicy: it is code, and cannot be stored.
+        """
+        if retry is not None and not isinstance(retry, RetryPolicy):
+            found = f"it registers {facet_name} with a retry rule of its own, which cannot be stored"
+            raise HandlerModuleError(module_uri, found, "a RetryPolicy")
         given = checksum if checksum is not None else self._checksum
         self.registered.append(
             HandlerRegistration(
@@ -112,6 +124,7 @@ class StoringRegistrar:
                 timeout_ms=self._timeout_ms if timeout_ms is None else timeout_ms or None,
                 requirements=tuple(requirements or ()),
                 metadata=dict(metadata or self._metadata or {}),
+                retry=self._retry if retry is None else str(retry),
             )
         )
 
@@ -126,4 +139,5 @@ def _as_read(stored: StoredRegistration) -> HandlerRegistration:
         timeout_ms=stored.timeout_ms if stored.timeout_ms > 0 else None,
         requirements=tuple(stored.requirements),
         metadata=dict(stored.metadata),
+        retry=stored.retry,
     )

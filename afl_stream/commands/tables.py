@@ -28,13 +28,15 @@ class TableLayout:
         right: Sequence[str] = (),
         whole: Sequence[str] = (),
         width: int | None = None,
+        gap: str = _GAP,
     ) -> None:
         # A column of nothing but blanks would only take room.
         shown = [at for at, column in enumerate(columns) if column or any(row[at] for row in rows)]
         self._columns = [columns[at] for at in shown]
         self._rows = [[row[at] for at in shown] for row in rows]
         self._right, self._whole = frozenset(right), frozenset(whole)
-        self._width = width
+        self._width, self._gap = width, gap
+        self._shown = shown
         self._widths = [
             max((cell_len(cell) for cell in (name, *(row[at] for row in self._rows))), default=0)
             for at, name in enumerate(self._columns)
@@ -54,6 +56,10 @@ class TableLayout:
         """Return the lines of all rows."""
         return [line for row in self._rows for line in self._lines_of(row)]
 
+    def lines_of(self, cells: Sequence[str]) -> list[str]:
+        """Return the lines of one of the rows."""
+        return self._lines_of([cells[at] for at in self._shown])
+
     def _stacked(self) -> list[list[int]]:
         """Return the columns of each line: an id and a text have their own, the others share as few as they need."""
         groups: list[list[int]] = []
@@ -68,7 +74,7 @@ class TableLayout:
         return groups
 
     def _width_of(self, group: Sequence[int]) -> int:
-        return sum(self._widths[at] for at in group) + len(_GAP) * (len(group) - 1)
+        return sum(self._widths[at] for at in group) + len(self._gap) * (len(group) - 1)
 
     def _room(self, group: Sequence[int]) -> int | None:
         return None if self._width is None else self._width - len(self._indent(group))
@@ -93,11 +99,11 @@ class TableLayout:
                 text = parts[number] if number < len(parts) else ""
                 blanks = " " * (self._widths[at] - cell_len(text))
                 padded.append(blanks + text if self._columns[at] in self._right else text + blanks)
-            lines.append(_GAP.join(padded))
+            lines.append(self._gap.join(padded))
         return lines
 
     def _too_wide(self, widths: Sequence[int]) -> bool:
-        return self._width is not None and sum(widths) + len(_GAP) * (len(widths) - 1) > self._width
+        return self._width is not None and sum(widths) + len(self._gap) * (len(widths) - 1) > self._width
 
     def _make_narrower(self, group: Sequence[int], room: int | None) -> None:
         """Take from the widest columns of a line until it fits, as far as that goes."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, NamedTuple, TextIO
 
 from afl.core.process.standard_streams import json_for
 from afl.core.text.masking import Secrets
@@ -21,6 +22,14 @@ _PIPE_WIDTH = 200
 _LONGEST_VALUE = 400
 
 
+class Listed(NamedTuple):
+    """One row of `Terminal.listing`: its cells, the colour of one of them, and a note below it."""
+
+    cells: Sequence[str]
+    colour: str = ""
+    note: str = ""
+
+
 class Terminal:
     """The output of one command: results to stdout, remarks to stderr. With `as_json`, stdout gets JSON only.
 
@@ -28,9 +37,13 @@ class Terminal:
     programs is data, and is written as it is.
     """
 
-    def __init__(self, out: TextIO, err: TextIO, *, as_json: bool, secrets: Secrets | None = None) -> None:
+    def __init__(
+        self, out: TextIO, err: TextIO, *, as_json: bool, secrets: Secrets | None = None, name: str = ""
+    ) -> None:
+        """Take the streams. `name` is written before each remark: which of several processes makes it."""
         self._out, self._err = out, err
         self.as_json = as_json
+        self._start = f"[{name}] " if name else ""
         self._secrets = secrets if secrets is not None else Secrets()
 
     @cached_property
@@ -58,12 +71,12 @@ class Terminal:
     def remark(self, text: str) -> None:
         """Write a remark for people: nothing that a program would need."""
         if not self.as_json:
-            self._err.write(self._shown(text))
+            self._err.write(self._start + self._shown(text))
             self._err.flush()
 
     def warn(self, text: str) -> None:
         """Write a warning, which --json does not silence."""
-        self._err.write(self._shown(text))
+        self._err.write(self._start + self._shown(text))
         self._err.flush()
 
     def warn_of(self, heading: str, lines: Iterable[str]) -> None:
@@ -106,6 +119,59 @@ class Terminal:
         for line in (rule, *layout.rows()):
             self.console.print(Text(line), soft_wrap=True)
 
+    def listing(
+        self,
+        columns: Sequence[str],
+        rows: Sequence[Listed],
+        *,
+        right: Sequence[str] = (),
+        whole: Sequence[str] = (),
+        coloured: str = "",
+    ) -> None:
+        """Write a narrow table whose column `coloured` has the colours of its rows.
+
+        To a file or a pipe: a line a row, its cells between tabs and nothing else, for other programs.
+        """
+        from rich.text import Text
+
+        from afl_stream.commands.tables import TableLayout
+
+        cells = [[one_line(self._secrets.masked(cell)) for cell in row.cells] for row in rows]
+        notes = [one_line(self._secrets.masked(row.note)) for row in rows]
+        if not self._fits_screen:
+            for row_cells, note in zip(cells, notes, strict=True):
+                self._out.write("\t".join([*row_cells, note]).rstrip("\t") + "\n")
+            self._out.flush()
+            return
+        layout = TableLayout(columns, cells, right=right, whole=whole, width=self.console.width, gap="  ")
+        *names, rule = layout.heading()
+        for line in names:
+            self.console.print(Text(line, style="bold"), soft_wrap=True)
+        self.console.print(Text(rule), soft_wrap=True)
+        at = columns.index(coloured) if coloured else 0
+        for row, row_cells, note in zip(rows, cells, notes, strict=True):
+            for line in layout.lines_of(row_cells):
+                text = Text(line)
+                if row.colour and coloured:
+                    text.highlight_regex(rf"(?:^|(?<=  )){re.escape(row_cells[at])}(?=  |$)", row.colour)
+                self.console.print(text, soft_wrap=True)
+            if note:
+                self.console.print(Text(f"    {_cut(note, self.console.width - 4)}", style="dim"), soft_wrap=True)
+
+    def coloured(self, *parts: tuple[str, str]) -> None:
+        """Write a line of parts, each a text and its colour; "" for none."""
+        from rich.text import Text
+
+        line = Text()
+        for part, colour in parts:
+            line.append(printable(self._secrets.masked(part), MAX_LINE_CHARS), style=colour or None)
+        self.console.print(line, soft_wrap=True)
+
+    @property
+    def width(self) -> int:
+        """Return the columns of a line."""
+        return self.console.width
+
     @property
     def _fits_screen(self) -> bool:
         """Return whether lines have to fit a width: lines to a file or a pipe do not."""
@@ -118,6 +184,10 @@ class Terminal:
         self.line(title)
         for name, text in shown:
             self.line(f"  {name:<{width}} = {text}")
+
+
+def _cut(text: str, longest: int) -> str:
+    return text if len(text) <= longest else f"{text[: max(longest - 3, 0)]}..."
 
 
 def one_line(text: str) -> str:
@@ -146,6 +216,17 @@ def duration_text(duration_ms: int) -> str:
         return f"{seconds:.1f} s"
     minutes, rest = divmod(int(seconds), 60)
     return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def short_duration(duration_ms: int) -> str:
+    """Return a duration in a few characters, as a list has room for."""
+    seconds = duration_ms / 1000
+    if seconds < 60:
+        return f"{seconds:.1f}s"
+    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "m")):
+        if seconds >= size:
+            return f"{int(seconds // size)}{unit}"
+    raise AssertionError(seconds)
 
 
 def _console(stream: TextIO) -> Console:

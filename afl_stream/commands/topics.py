@@ -65,7 +65,7 @@ def topics_plan(invocation: Invocation, files: Sequence[str], script: bool) -> E
             terminal.line(line)
         terminal.remark(f"{missing} to create" if missing else "nothing is missing")
         return ExitCode.OK
-    _show(terminal, plans, created="to create")
+    show_plans(terminal, plans, created="to create")
     if missing:
         terminal.remark(f"{missing} to create; do it with: {invocation.with_files('topics', 'apply', *files)}")
     return ExitCode.OK
@@ -93,10 +93,10 @@ def topics_apply(invocation: Invocation, files: Sequence[str]) -> ExitCode:
     failures: dict[str, TransportError] = {}
     with open_transport(config, create=True) as transport, Client(config, transport) as client:
         plans = client.apply_topics(
-            given or _deployed(client, transport),
+            given or deployed_programs(client, transport),
             on_failure=lambda plan, error: failures.update({plan.spec.name: error}),
         )
-    _show(terminal, plans, created="created", failures=failures)
+    show_plans(terminal, plans, created="created", failures=failures)
     created = sum(plan.action is PlanAction.CREATE for plan in plans) - len(failures)
     differ = sum(plan.action is PlanAction.DIFFERS for plan in plans)
     as_declared = len(plans) - created - differ - len(failures)
@@ -129,10 +129,10 @@ def _planned(config: StreamConfig, transport: Transport, given: Sequence[Compile
     from afl_stream.client.client import Client
 
     with Client(config, transport) as client:
-        return client.plan_topics(given or _deployed(client, transport))
+        return client.plan_topics(given or deployed_programs(client, transport))
 
 
-def _deployed(client: Client, transport: Transport) -> list[CompiledProgram]:
+def deployed_programs(client: Client, transport: Transport) -> list[CompiledProgram]:
     """Return the programs that workflows' names point to now."""
     if client.topology.definitions() not in transport.admin().topic_names():
         return []
@@ -140,13 +140,14 @@ def _deployed(client: Client, transport: Transport) -> list[CompiledProgram]:
     return [client.definitions.find(name, fingerprint)[0] for fingerprint, name in by_fingerprint.items()]
 
 
-def _show(
+def show_plans(
     terminal: Terminal,
     plans: Sequence[TopicPlan],
     *,
     created: str,
     failures: Mapping[str, TransportError] | None = None,
 ) -> None:
+    """Write a table of planned topics. `created`: the word for those that were missing; `failures`: by topic."""
     from afl_stream.topics.declared import PlanAction
 
     failures = failures or {}

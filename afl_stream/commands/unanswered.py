@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING, Final
 
 from afl.engine.model.plan import FacetPlan, WorkflowPlan
 from afl.engine.operations.unanswered import WaitingStep, unanswered_facets, waiting_steps
-from afl.engine.states import EventState
 from afl.stores.public.persistence import EngineStore
 from afl_stream.client.client import Client, NotAnswered
 from afl_stream.commands.invocation import Invocation, store_here
 from afl_stream.commands.programs import program_of, stored_plan
-from afl_stream.commands.reports import facets_of, result_form, shown_status, wait_lines
+from afl_stream.commands.reports import facets_of, result_form, wait_lines
+from afl_stream.commands.run_status import shown_status
+from afl_stream.commands.waiting.why_lines import why_lines
 from afl_stream.transport import Transport, TransportError
+from afl_stream.visibility.waiting.described import described_steps
 from afl_stream.wire.command_answers import RefusedByEvaluator
 from afl_stream.wire.messages import Lifecycle
 
@@ -70,9 +72,9 @@ def report_unanswered(invocation: Invocation, heading: str, steps: Sequence[Wait
     invocation.terminal().warn_of(heading, unanswered_lines(invocation, steps, facets_of(plan)))
 
 
-def report_not_ended(invocation: Invocation, deployment: LocalDeployment, workflow_id: str, plan: WorkflowPlan) -> None:
-    """Warn of the steps that a run still waits for after its time, including those whose handlers run here."""
-    lines = unanswered_lines(invocation, deployment.unhandled(workflow_id), facets_of(plan))
+def report_not_ended(invocation: Invocation, deployment: LocalDeployment, workflow_id: str) -> None:
+    """Warn of what a run still waits for after its time, including steps whose handlers run here."""
+    lines = why_lines(invocation, deployment.store, deployment.transport, workflow_id)
     grace_s = deployment.config.agent.grace_s
     for waits in unanswered_facets(deployment.at_work(workflow_id))[:_MOST_FACETS]:
         lines += [str(waits), f"  its handler is here; one that is at work is waited for, up to {grace_s:g} s"]
@@ -111,28 +113,6 @@ def described_lines(
     invocation: Invocation, described: Lifecycle, facets: Mapping[str, FacetPlan] = _NO_FACETS
 ) -> list[str]:
     """Return lines that say what a run waits for, by an evaluator's answer."""
-    steps = _described(described.workflow_id, described.outputs or {})
+    steps = described_steps(described.workflow_id, described.outputs or {})
     status = "at work" if described.status is None else shown_status(described.status)
     return unanswered_lines(invocation, steps, facets) or [f"no event of it waits for an answer: it is {status}"]
-
-
-def _described(workflow_id: str, outputs: Mapping[str, object]) -> list[WaitingStep]:
-    """Return the waiting steps in an evaluator's answer. Malformed ones are skipped."""
-    listed = outputs.get("waiting")
-    steps = []
-    for entry in listed if isinstance(listed, list) else ():
-        match entry:
-            case {"step_id": str(step_id), "facet": str(facet), "attempt": int(attempt), "since_ms": int(since_ms)}:
-                steps.append(
-                    WaitingStep(
-                        workflow_id=workflow_id,
-                        step_id=step_id,
-                        facet=facet,
-                        attempt=attempt,
-                        payload={"name": event} if isinstance(event := entry.get("event"), str) else {},
-                        since_ms=since_ms,
-                        event_state=state if isinstance(state := entry.get("state"), str) else EventState.CREATED,
-                        until_ms=until_ms if isinstance(until_ms := entry.get("until_ms"), int) else None,
-                    )
-                )
-    return steps

@@ -10,6 +10,7 @@ import click
 from afl_stream.commands.arguments import common, inputs_document_option, inputs_option, reason_option
 from afl_stream.commands.invocation import Invocation, open_transport, store_here
 from afl_stream.commands.refusals import CommandRefused, NotFound
+from afl_stream.commands.runs.short_ids import meant_id
 from afl_stream.exit_codes import ExitCode
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ def continue_as_new_command(
     with open_transport(config) as transport, Client(config, transport) as client:
         client.require_topics()
         with store_here(config, transport) as store:
+            workflow_id = meant_id(store, terminal, workflow_id)
             given = _checked(store, client, workflow_id, program, inputs, inputs_document)
         command_id = drawn_id()
 

@@ -10,6 +10,7 @@ import click
 from afl_stream.commands.arguments import common
 from afl_stream.commands.invocation import Invocation, open_transport, store_here
 from afl_stream.commands.refusals import CommandRefused
+from afl_stream.commands.runs.short_ids import meant_id
 from afl_stream.exit_codes import ExitCode
 
 if TYPE_CHECKING:
@@ -86,6 +87,8 @@ def raise_command(
         if topic not in transport.admin().topic_names():
             raise TopicMissing(topic, "external events")
         timeout_s = _ANSWER_TIMEOUT_S if timeout_s is None else timeout_s
+        with store_here(config, transport) as store:
+            workflow_id = meant_id(store, invocation.terminal(), workflow_id)
         receipt = client.raise_event(workflow_id, name, value, id=event_id, wait=wait, timeout_s=timeout_s)
         status = receipt.status
         with store_here(config, transport) as store:
@@ -135,7 +138,7 @@ def _report(invocation: Invocation, receipt: EventReceipt, status: str | None, *
     from afl.engine.model.store import ENDED_STATUSES
     from afl_stream.client.external_events import EventOutcome
     from afl_stream.commands.asking import what_comes_next
-    from afl_stream.commands.reports import shown_status
+    from afl_stream.commands.run_status import shown_status
 
     terminal, run = invocation.terminal(), receipt.workflow_id
     if terminal.as_json:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict
@@ -11,7 +12,16 @@ import click
 
 from afl.core.process.signals import draining
 from afl.core.process.stopping import StopFlag
-from afl_stream.commands.arguments import allow_scripts_option, common, new_store_option, service, until_idle_option
+from afl_stream.commands.arguments import (
+    allow_scripts_option,
+    common,
+    instance_id_option,
+    metrics_port_option,
+    new_store_option,
+    process_option,
+    service,
+    until_idle_option,
+)
 from afl_stream.commands.invocation import Invocation, described_store, open_store, open_transport
 from afl_stream.exit_codes import ExitCode
 
@@ -26,9 +36,16 @@ if TYPE_CHECKING:
 @until_idle_option
 @allow_scripts_option
 @new_store_option
+@click.option(
+    "--processes", type=click.IntRange(min=1), metavar="N", help="Run N evaluators, each with partitions of its own."
+)
+@click.option("--one-file", is_flag=True, help="With --processes: share one SQLite file; else each has its own.")
+@process_option
+@instance_id_option
+@metrics_port_option
 @common
 @service
-def evaluator_command(invocation: Invocation, until_idle: bool) -> ExitCode:
+def evaluator_command(invocation: Invocation, until_idle: bool, processes: int | None, one_file: bool) -> ExitCode:
     """Run an evaluator: it applies commands and answers, and publishes events.
 
     Workflows that have a script are started only with --allow-scripts. Give it to every evaluator of a deployment, or
@@ -39,37 +56,59 @@ def evaluator_command(invocation: Invocation, until_idle: bool) -> ExitCode:
 
     With --until-idle it does not wait for timers that are not due yet, and says how many runs sleep, and until when.
 
+    With --processes N, on Kafka, this process starts N evaluators, and starts one again that has died. On SQLite each
+    has a file of its own for its partitions, and they run on one machine; with --one-file, and on MongoDB, they share
+    the store. Later N may be changed by `afl-stream store divide`.
+
     SIGTERM and Ctrl-C drain: it finishes the current work, then ends with 0.
 
     \b
     Examples:
       afl-stream evaluator
+      afl-stream evaluator --processes 4
       afl-stream evaluator --until-idle
       afl-stream evaluator --allow-scripts
     """
+    count = processes if processes is not None else invocation.settings().evaluator.processes
+    if invocation.process is None and count > 1:
+        from afl_stream.commands.evaluators.processes import run_processes
+
+        return run_processes(invocation, count, one_file=one_file, until_idle=until_idle)
+    return _run_one(invocation, until_idle=until_idle, one_file=one_file)
+
+
+def _run_one(invocation: Invocation, *, until_idle: bool, one_file: bool) -> ExitCode:
     from afl.core.clock import SystemClock
+    from afl.core.process.children import end_with_parent
+    from afl.engine.model.store_identity import this_host
     from afl.engine.operations.unanswered import all_waiting_steps
     from afl.workers.heartbeat import registered_server
     from afl.workers.server_record import ServerRecord
+    from afl_stream.commands.evaluators.processes import part_of_store
     from afl_stream.commands.idleness import DRAIN_LIMIT_S, Idleness, ends_when
+    from afl_stream.commands.monitoring.evaluators import announced_evaluator, monitored_evaluator, observer_of
     from afl_stream.commands.sleeping import sleeping_runs
     from afl_stream.commands.unanswered import facets_of_steps
+    from afl_stream.evaluator.sensitive.redacted_store import redacted
     from afl_stream.evaluator.service import EvaluatorService, tune_collector
     from afl_stream.outage import waited_out
 
-    config, terminal = invocation.settings(), invocation.terminal()
+    config, terminal, process = invocation.settings(), invocation.terminal(), invocation.process
+    if process is not None:
+        end_with_parent(sys.stdin)
     stop = StopFlag()
     running: list[EvaluatorService] = []
     with (
         open_transport(config) as transport,
-        open_store(config, create=True) as store,
+        part_of_store(invocation, config, transport, one_file=one_file) as part,
+        open_store(config, create=True, part=None if part is None else part.part) as store,
         nullcontext(
             ServerRecord(
                 store,
                 SystemClock(),
                 service_name="afl-evaluator",
                 server_group=config.evaluator_group,
-                server_name="",
+                server_name="" if process is None else f"{this_host()} ({process})",
             )
         ) as server_record,
         # Its handlers are the agents', whom the broker sees.
@@ -79,8 +118,11 @@ def evaluator_command(invocation: Invocation, until_idle: bool) -> ExitCode:
         ),
     ):
         tune_collector()
+        observer = observer_of(config)
         service = waited_out(
-            lambda: EvaluatorService(config, transport, store, new_store=invocation.new_store),
+            lambda: EvaluatorService(
+                config, transport, store, new_store=invocation.new_store, part=part, observer=observer
+            ),
             config.kafka.outage_timeout_s,
         )
         running.append(service)
@@ -95,10 +137,14 @@ def evaluator_command(invocation: Invocation, until_idle: bool) -> ExitCode:
             if until_idle and idleness.is_over(without, service.has_read_all):
                 stop.set()
 
-        with draining(stop.set, service.remaining, limit_s=DRAIN_LIMIT_S, limit_code=ExitCode.UNAVAILABLE):
+        with (
+            announced_evaluator(config, transport, service, server_record),
+            monitored_evaluator(terminal.remark, config, service, store, observer),
+            draining(stop.set, service.remaining, limit_s=DRAIN_LIMIT_S, limit_code=ExitCode.UNAVAILABLE),
+        ):
             service.run(stop, lambda _: idleness.busy(), on_idle)
         stats = service.loop.stats()
-        waiting = all_waiting_steps(store) if until_idle else ()
+        waiting = all_waiting_steps(redacted(store, config.sensitive.patterns)) if until_idle else ()
         sleeping = sleeping_runs(store) if until_idle else None
         facets = facets_of_steps(store, waiting)
     _report_end(invocation, stats, waiting if until_idle else None, sleeping, facets)

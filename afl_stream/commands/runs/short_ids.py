@@ -1,0 +1,37 @@
+"""Beginnings of workflow ids, where a command is given one in place of the whole id."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from afl.stores.public.persistence import EngineStore
+    from afl_stream.commands.terminal import Terminal
+
+#: An id that a client has drawn, and a beginning of one: 8 digits at least.
+_DRAWN: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z", re.ASCII)
+_BEGINNING: Final = re.compile(r"[0-9a-f]{8}[0-9a-f-]*\Z", re.ASCII)
+
+
+def meant_id(store: EngineStore | None, terminal: Terminal, workflow_id: str) -> str:
+    """Return the id that a command that changes a run is for.
+
+    It may be given by the first 8 digits, or more, of an id that was drawn. An id that somebody has chosen is given
+    whole: `order-1` may be a run that has not been started yet, and must not become `order-17`. Raises NoSuchWorkflow
+    where several runs begin so.
+    """
+    if store is None or not _BEGINNING.match(workflow_id) or _DRAWN.match(workflow_id):
+        return workflow_id
+    from afl_stream.visibility.workflows import NoSuchWorkflow, full_id
+
+    try:
+        found = full_id(store, workflow_id)
+    except NoSuchWorkflow as error:
+        if error.near:
+            raise
+        return workflow_id
+    if found == workflow_id or not _DRAWN.match(found):
+        return workflow_id
+    terminal.remark(f"{workflow_id} is short for {found}")
+    return found

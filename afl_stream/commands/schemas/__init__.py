@@ -1,0 +1,1 @@
+"""The commands about schemas: made from programs, registered, and compared with what is there."""

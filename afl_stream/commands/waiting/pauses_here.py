@@ -1,0 +1,39 @@
+"""What is paused, for commands that read the store: told where the broker can be asked in passing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from afl.core.errors import AFLError
+from afl_stream.commands.invocation import Invocation, open_transport
+from afl_stream.wire.pauses import Pauses
+
+if TYPE_CHECKING:
+    from afl_stream.wire.messages import Pause
+
+#: How long a broker may take to answer.
+_CONNECT_S: Final = 3
+
+
+def pauses_here(invocation: Invocation) -> Pauses | None:
+    """Return what is paused; None where that cannot be asked: the broker is away, or `dev` has the embedded log."""
+    from afl_stream.client.client import Client
+
+    config = invocation.settings()
+    connect_s = min(config.kafka.connect_timeout_s, _CONNECT_S)
+    config = replace(config, kafka=replace(config.kafka, connect_timeout_s=connect_s))
+    try:
+        with open_transport(config) as transport, Client(config, transport) as client:
+            client.definitions.refresh()
+            return client.definitions.pauses
+    except AFLError:
+        return None
+
+
+def pause_remark(invocation: Invocation, pause: Pause) -> str:
+    """Return a line about a pause, with the command that ends it."""
+    from afl_stream.visibility.waiting.evaluators import pause_text
+
+    words = {"all": ("--all",), "facet": ("--facet", pause.name), "workflow": ("--workflow", pause.name)}[pause.scope]
+    return f"{pause_text(pause)}; {invocation.command_line('resume', *words)}"
