@@ -43,7 +43,7 @@ def our_seconds(steps: int) -> float:
     with tempfile.TemporaryDirectory() as folder:
         store = SqliteStore(Path(folder) / "store.db")
         # A run of no iteration makes the plan.
-        evaluator = Evaluator(store, max_iterations=0)
+        evaluator = Evaluator(store, max_iterations=0, iterations_per_commit=1)
         evaluator.execute(_WORKFLOW, program_ast=compiled)
         evaluator.max_iterations = MAX_ITERATIONS
 

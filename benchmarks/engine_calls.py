@@ -80,7 +80,7 @@ def _compiled(body: str, head: str = "") -> CompiledProgram:
 
 def planned(store: EngineStore, program: CompiledProgram) -> Evaluator:
     """Return an evaluator without bounds that keeps the program's plan already: a run of no iteration makes it."""
-    evaluator = Evaluator(store, max_iterations=0, hot_steps=_ENOUGH, max_open_events=_ENOUGH)
+    evaluator = Evaluator(store, max_iterations=0, hot_steps=_ENOUGH, max_open_events=_ENOUGH, iterations_per_commit=1)
     evaluator.execute(_RUN, program_ast=program)
     evaluator.max_iterations = MAX_ITERATIONS
     return evaluator

@@ -1,6 +1,6 @@
 """The engine's cost per step, against the floor: `python -m benchmarks.evaluator [--sizes N ...] [--pairs K]`.
 
-Three shapes of a workflow of N steps run on the memory store, with a commit per iteration: a chain (N iterations), a
+Three shapes of a workflow of N steps run on the memory store, with the commits of `execute`: a chain (N iterations), a
 wide one (all read the first step), and a fan-in (the last step reads all others). Each step works out one argument and
 one return, as the floor does. The two are measured alternately in one process, in CPU time; what comes before a run
 (building the program, and the plan that the engine keeps of it) is left out on both sides.

@@ -35,7 +35,7 @@ from afl_stream.client.client import Client
 from afl_stream.embedded.transport import EmbeddedBroker, EmbeddedTransport
 from afl_stream.evaluator.service import EvaluatorService, tune_collector
 from afl_stream.kafka.transport import KafkaTransport
-from afl_stream.programs.deployment_codec import open_codec
+from afl_stream.registry.deployment_codec import DeploymentCodec
 from afl_stream.settings.config import EmbeddedSettings, StreamConfig, TopicSettings, load_config
 from afl_stream.topics.declared import Topology
 from afl_stream.transport import TopicPartition, Transport
@@ -211,7 +211,7 @@ class _Sender:
     """Raises many events at once: a client waits for the acknowledgement of each."""
 
     def __init__(self, config: StreamConfig, transport: Transport, topology: Topology) -> None:
-        self._codec, self._topic = open_codec(config, transport, topology), topology.external()
+        self._codec, self._topic = DeploymentCodec(config, transport, topology).codec, topology.external()
         self._producer = transport.producer()
 
     def send(self, workflow_id: str, number: int) -> None:

@@ -10,8 +10,9 @@ joining the groups, a first workflow that fills every cache, and the commands th
 on their topic (applying them is part of the measured time, but for the first batch).
 
 The last line is one JSON object, medians over the pairs: `round_trips_ratio`, event round trips a second, ours over the
-floor's; `cpu_ratio`, CPU of the evaluator's process a round trip, ours over the floor's; and `p50_ratio`, the median
-time of a round trip when there is one at a time and nothing lingers, ours over that of a bare client's echo.
+floor's; `cpu_ratio`, CPU of the evaluator's process a round trip, ours over the floor's; `p50_ratio`, the median time
+of a round trip when there is one at a time and nothing lingers, ours over that of a bare client's echo; and `calls`,
+how many Python functions the evaluator calls a round trip, which no neighbour disturbs (benchmarks.loop_offline).
 """
 
 import argparse
@@ -33,11 +34,11 @@ from afl.compiler import compile_text
 from afl_stream.client.client import Client
 from afl_stream.kafka.transport import KafkaTransport
 from afl_stream.settings.config import load_config
+from benchmarks.loop_offline import count_calls
 from benchmarks.loop_processes import WARM
+from benchmarks.loop_program import INPUTS, WORKFLOW, source
 from tools.kafka import Broker
 
-_WORKFLOW: Final = "benchmark.Chain"
-_INPUTS: Final[Mapping[str, object]] = {"count": 0, "text": "some text to carry", "share": 0.25}
 #: How long a run may take, and a process to end once it was asked to. Many times what either needs.
 _RUN_S: Final = 600
 _END_S: Final = 60
@@ -63,21 +64,14 @@ class Pair:
     echo_p50_ms: float
 
 
-def source(steps: int) -> str:
-    """Return an AFL program whose workflow is a chain of event steps, each asked with the answer before it."""
-    parameters = "count: Long, text: String, share: Double"
-    lines = [f"namespace benchmark {{\n    event facet Work({parameters}) => ({parameters})\n"]
-    lines.append(f"    workflow Chain({parameters}) => ({parameters}) andThen {{")
-    before = "$"
-    for step in (f"s{number}" for number in range(steps)):
-        lines.append(f"        {step} = Work({_copied(before)})")
-        before = step
-    lines.append(f"        yield Chain({_copied(before)})\n    }}\n}}\n")
-    return "\n".join(lines)
-
-
-def run_ours(bootstrap: str, workflows: int, steps: int, settings: Mapping[str, str]) -> LoopFigures:
-    """Measure our loop once, on topics and a store of its own."""
+def run_ours(
+    bootstrap: str,
+    workflows: int,
+    steps: int,
+    settings: Mapping[str, str],
+    agent_settings: Mapping[str, str] | None = None,
+) -> LoopFigures:
+    """Measure our loop once, on topics and a store of its own; `agent_settings` are the agent's besides."""
     program = CompiledProgram(compile_text(source(steps)).program_json)
     with tempfile.TemporaryDirectory() as folder:
         environment = {
@@ -94,11 +88,12 @@ def run_ours(bootstrap: str, workflows: int, steps: int, settings: Mapping[str, 
             client.apply_topics([program])
             client.deploy(program)
             size = ["--workflows", str(workflows), "--steps", str(steps)]
-            with _process("evaluator", environment, *size) as evaluator, _process("agent", environment) as agent:
-                client.start(_WORKFLOW, _INPUTS)
+            for_agent = {**environment, **(agent_settings or {})}
+            with _process("evaluator", environment, *size) as evaluator, _process("agent", for_agent) as agent:
+                client.start(WORKFLOW, INPUTS)
                 _expect(evaluator, WARM)
                 for _ in range(workflows):
-                    client.start(_WORKFLOW, _INPUTS)
+                    client.start(WORKFLOW, INPUTS)
                 cost = json.loads(_reported(evaluator, "go\n"))
                 agent.terminate()
                 agent_cost = json.loads(_reported(agent))
@@ -169,11 +164,7 @@ def main(arguments: Sequence[str], out: TextIO) -> None:
                 f"one at a time {pair.single_p50_ms:.2f} ms, echo {pair.echo_p50_ms:.2f} ms\n"
             )
             out.flush()
-    out.write(json.dumps(ratios(pairs)) + "\n")
-
-
-def _copied(before: str) -> str:
-    return ", ".join(f"{name} = {before}.{name}" for name in ("count", "text", "share"))
+    out.write(json.dumps({**ratios(pairs), "calls": round(count_calls(), 1)}) + "\n")
 
 
 def _median(values: Sequence[float]) -> float:

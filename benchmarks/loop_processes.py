@@ -11,20 +11,23 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass
 from typing import Any, Final, TextIO
 
 from afl.core.process.signals import draining
 from afl.stores.sqlite.store import SqliteStore
 from afl_stream.agent.agent import Agent, AgentConfig
+from afl_stream.agent.observer import AgentObserver
+from afl_stream.commands.monitoring.agents import monitored_agent
+from afl_stream.commands.monitoring.evaluators import monitored_evaluator, observer_of
 from afl_stream.evaluator.control_loop import ControlStats
 from afl_stream.evaluator.outcomes import Outcome
 from afl_stream.evaluator.service import EvaluatorService, tune_collector
 from afl_stream.kafka.transport import KafkaTransport
 from afl_stream.settings.config import load_config
+from benchmarks.loop_program import FACET
 
-FACET: Final = "benchmark.Work"
 #: Written when the first workflow is complete, so that both groups have their partitions and every cache is filled.
 WARM: Final = "warm"
 #: Batches at the beginning that the median of single round trips leaves out.
@@ -60,7 +63,7 @@ class Stopwatch:
     def on_batch(self, stats: ControlStats) -> None:
         applied = stats.outcomes.get(Outcome.APPLIED, 0)
         if not self._is_warm:
-            if applied >= self._when_warm:
+            if applied >= self._when_warm and not stats.runnable:
                 self._is_warm = True
                 self._out.write(f"{WARM}\n")
                 self._out.flush()
@@ -69,7 +72,8 @@ class Stopwatch:
         if not self._turns_s:
             self._cpu_s = time.process_time()
         self._turns_s.append(time.perf_counter())
-        if applied >= self._when_done:
+        # A workflow that has used its budget of a batch up (a slow machine is enough) ends in a later one.
+        if applied >= self._when_done and not stats.runnable:
             self._cpu_s = time.process_time() - self._cpu_s
             self._stop.set()
 
@@ -98,9 +102,11 @@ def evaluate(workflows: int, steps: int, out: TextIO, go: TextIO) -> None:
         draining(stop.set),
     ):
         tune_collector()
-        service = EvaluatorService(config, transport, store)
+        observer = observer_of(config)
+        service = EvaluatorService(config, transport, store, observer=observer)
         stopwatch = Stopwatch(workflows, steps, stop, out, go)
-        service.run(stop, stopwatch.on_batch)
+        with monitored_evaluator(_unsaid, config, service, store, observer):
+            service.run(stop, stopwatch.on_batch)
         complete = len(store.list_workflows(status="COMPLETED", limit=workflows + 2))
         if complete != workflows + 1:
             raise RuntimeError(f"{complete} of {workflows + 1} workflows are complete")
@@ -120,12 +126,19 @@ def serve(out: TextIO) -> None:
 
     with closing(KafkaTransport(config)) as transport:
         tune_collector()
-        agent = Agent(AgentConfig(stream=config), transport)
+        observer = AgentObserver() if config.metrics.are_on else None
+        agent = Agent(AgentConfig(stream=config, observer=observer), transport)
         agent.register(FACET, handle)
-        with draining(agent.stop):
+        with ExitStack() as opened:
+            opened.enter_context(monitored_agent(_unsaid, agent))
+            opened.enter_context(draining(agent.stop))
             agent.run()
     cpu_s = 0.0 if started_s is None else time.process_time() - started_s
     out.write(json.dumps({"cpu_us": cpu_s / max(agent.counts.answered, 1) * 1e6}) + "\n")
+
+
+def _unsaid(_remark: str) -> None:
+    """Print nothing: standard output is the other process's."""
 
 
 def main(arguments: Sequence[str], out: TextIO, go: TextIO) -> None:

@@ -4,7 +4,11 @@ A chain of N steps runs on the memory store by an evaluator that was given a tel
 alternately in one process, in CPU time: with one that is off, with JSON lines to a file that keeps nothing, with only
 what has failed in them, with OpenTelemetry to an exporter that keeps nothing, and with all events kept in memory.
 
-The last line is one JSON object: `off` is the ratio that has to be 1, the others are what one pays for looking.
+An evaluator of a deployment is measured, too: its loop alone (`benchmarks/offline_loop.py`), with lines of JSON to a
+file as the settings write them, about steps and about states, against the same without telemetry.
+
+The last line is one JSON object: `evaluator_logging` is to be 1.5 at most, `off` is the ratio that has to be 1, the
+others are what one pays for looking.
 """
 
 import argparse
@@ -12,6 +16,7 @@ import json
 import logging
 import os
 import sys
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from statistics import fmean
@@ -32,10 +37,13 @@ from afl.telemetry.telemetry import Telemetry
 from afl_stream.evaluator.service import tune_collector
 from benchmarks.evaluator import program
 from benchmarks.measure import PairedSeconds, cpu_seconds, paired
+from benchmarks.offline_loop import answers_cost
 
 #: Runs are repeated until they made this many steps, so that the clock's grain does not show.
 _LEAST_STEPS: Final = 10_000
 _WORKFLOW: Final = "benchmark.Run"
+#: Steps of the chains that an evaluator of a deployment runs.
+_CHAIN: Final = 10
 
 
 class _KeepsNothing(SpanExporter):
@@ -85,6 +93,21 @@ def compare(n: int, watching: Telemetry, pairs: int, least_steps: int = _LEAST_S
     return paired(measured(watching), measured(None), pairs)
 
 
+def compare_evaluator(detail: str, pairs: int, workflows: int, steps: int) -> PairedSeconds:
+    """Measure an evaluator of a deployment with lines of JSON to a file, and one without telemetry."""
+
+    def logged_s() -> float:
+        with tempfile.TemporaryDirectory() as folder:
+            settings = {
+                "AFL_TELEMETRY_SINK": "logging",
+                "AFL_TELEMETRY_DETAIL": detail,
+                "AFL_TELEMETRY_FILE": f"{folder}/telemetry.jsonl",
+            }
+            return answers_cost(workflows, steps, settings).us_per_answer / 1e6
+
+    return paired(logged_s, lambda: answers_cost(workflows, steps, {}).us_per_answer / 1e6, pairs)
+
+
 def main(arguments: Sequence[str], out: TextIO) -> None:
     """Measure each kind of telemetry, and write a line for each."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.telemetry", description="what telemetry costs a run")
@@ -93,9 +116,18 @@ def main(arguments: Sequence[str], out: TextIO) -> None:
     parser.add_argument(
         "--least-steps", type=int, default=_LEAST_STEPS, metavar="N", help=f"of all runs of a figure ({_LEAST_STEPS})"
     )
+    parser.add_argument(
+        "--workflows", type=int, default=100, metavar="W", help="chains of the evaluator (default: 100)"
+    )
     options = parser.parse_args(arguments)
     tune_collector()
     ratios: dict[str, float] = {}
+    for detail, name in (("steps", "evaluator_logging"), ("states", "evaluator_logging_states")):
+        found = compare_evaluator(detail, max(1, options.pairs // 3), options.workflows, _CHAIN)
+        ratios[name] = found.ratio
+        cost_us = (found.subject_s - found.floor_s) * 1e6
+        out.write(f"{name:24s} ratio {found.ratio:6.2f}, {cost_us:7.2f} us more an answer\n")
+        out.flush()
     with ExitStack() as stack:
         ways = {
             "off": Telemetry(enabled=False),
