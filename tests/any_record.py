@@ -13,7 +13,7 @@ from afl_stream.limits import MAX_CLAIM_NUMBER
 from afl_stream.transport import Headers, UnreadableHeaders
 from afl_stream.wire.codec import Codec
 from afl_stream.wire.framing import SingleObjectFraming
-from afl_stream.wire.headers import headers_for
+from afl_stream.wire.headers import HeaderForm, headers_for
 from afl_stream.wire.messages import (
     STORE_KEY,
     CancelWorkflow,
@@ -33,6 +33,7 @@ from afl_stream.wire.messages import (
     StepFailed,
     StepUpdate,
     StoreClaim,
+    TopicEvent,
 )
 from afl_stream.wire.schedule_commands import (
     DeleteSchedule,
@@ -47,7 +48,9 @@ from afl_stream.wire.versions import HEADERS
 _WORKFLOWS = ("known", "unknown", "x" * 128)
 _LONGS = (-(2**63), -1, 0, 1, 2**31, 2**63 - 1)
 #: Those that other readers take for a record of a newer release are left out: such a record pauses its partition.
-_TELLING = ("content-type", "afl_attempt", "ce_id", "ce_subject", "ce_time", "traceparent", "afl_dlq_reason", "")
+_TELLING = ("content-type", "afl", "afl_attempt", "ce_id", "ce_subject", "ce_time", "traceparent", "afl.dlq.reason", "")
+
+_FORMS = st.sampled_from(HeaderForm)
 
 
 class AnyRecord(NamedTuple):
@@ -80,12 +83,19 @@ def any_records(codec: Codec) -> st.SearchStrategy[AnyRecord]:
 def newer_records(codec: Codec, _now_ms: int) -> st.SearchStrategy[AnyRecord]:
     """Make records that a newer release wrote: each holds up its partition, on purpose."""
 
-    def record(message: Message, header: str, version: str) -> AnyRecord:
-        headers = _own_headers(0) | {header: version.encode()}
+    def record(message: Message, header: str, version: str, form: HeaderForm) -> AnyRecord:
+        headers = _own_headers(0, form) | {header: version.encode()}
         return _with(codec.encode(message), headers)
 
+    def newer_form(message: Message, number: int) -> AnyRecord:
+        return _with(codec.encode(message), {"afl": b'{"afl":%d}' % number})
+
     versions = st.builds("{}.{}".format, st.integers(2, 99), st.integers(0, 9))
-    return st.builds(record, st.sampled_from(_messages()), st.sampled_from(sorted(HEADERS)), versions)
+    messages = st.sampled_from(_messages())
+    return st.one_of(
+        st.builds(record, messages, st.sampled_from(sorted(HEADERS)), versions, _FORMS),
+        st.builds(newer_form, messages, st.integers(2, 99)),
+    )
 
 
 def records_without_schema(_codec: Codec, now_ms: int) -> st.SearchStrategy[AnyRecord]:
@@ -93,9 +103,10 @@ def records_without_schema(_codec: Codec, now_ms: int) -> st.SearchStrategy[AnyR
     schemas topic has lost records.
     """
 
-    def record(fingerprint: int, body: bytes, at_ms: int, ce_time: bytes | None) -> AnyRecord:
-        headers = _own_headers(at_ms)
-        headers["ce_time"] = ce_time or headers["ce_time"]
+    def record(fingerprint: int, body: bytes, at_ms: int, ce_time: bytes | None, form: HeaderForm) -> AnyRecord:
+        headers = _own_headers(at_ms, form)
+        if ce_time:
+            headers["ce_time"] = ce_time
         return _with(SingleObjectFraming().frame(fingerprint, body), headers)
 
     return st.builds(
@@ -105,12 +116,13 @@ def records_without_schema(_codec: Codec, now_ms: int) -> st.SearchStrategy[AnyR
         body=st.binary(max_size=40),
         at_ms=st.sampled_from([0, now_ms - 1, now_ms, now_ms + 1, 253_402_300_799_000]),
         ce_time=st.none() | st.sampled_from([b"", b"yesterday", b"\xff"]),
+        form=_FORMS,
     )
 
 
-def _own_headers(at_ms: int) -> dict[str, bytes | None]:
+def _own_headers(at_ms: int, form: HeaderForm) -> dict[str, bytes | None]:
     """Return what a release of ours gives a record that it writes at that time."""
-    return dict(headers_for(StepContinue(step_id="known:0f"), source="/any", at_ms=at_ms))
+    return dict(headers_for(StepContinue(step_id="known:0f"), source="/any", at_ms=at_ms, form=form))
 
 
 def _with(value: bytes, headers: Mapping[str, bytes | None]) -> AnyRecord:
@@ -198,11 +210,12 @@ def _json_records() -> st.SearchStrategy[dict[str, object]]:
         optional={
             "type": text | st.sampled_from([
                 "StepContinue", "StepFailed", "StartWorkflow", "CancelWorkflow", "ExternalEvent", "ContinueAsNew",
-                "PutSchedule",
+                "PutSchedule", "TopicEvent",
             ]),
             "step_id": text, "workflow_id": text, "result": anything, "error": anything, "partial": anything,
             "workflow": text, "inputs": anything, "name": text, "data": anything, "schedule_id": text,
-            "paused": anything, "id": text, "event_id": text, "attempt": anything, "reason": text,
+            "paused": anything, "consumed": anything, "context": anything, "offset": anything, "kind": text,
+            "id": text, "event_id": text, "attempt": anything, "reason": text,
         },
     )  # fmt: skip
 
@@ -233,6 +246,11 @@ def _messages() -> list[Message]:
             PauseSchedule(schedule_id=workflow, command_id="\0"),
             ResumeSchedule(schedule_id=""),
             TriggerSchedule(schedule_id=workflow),
+            TopicEvent(data=number),
+            TopicEvent(
+                id="\0", request_id=workflow, topic="any", kind="consume", offset=2**63 - 1, consumed=["\0"],
+                context={"n": number}, created_at=number, status="\0", number=number, last=number, after="\0",
+            ),
             Lifecycle(workflow_id=workflow, kind="workflow.cancelled", at=number, step_id=step_id),
             ProgramDefinition(fingerprint=workflow, encoding="zlib", program=b"\0no program"),
             ProgramPointer(workflow=workflow, fingerprint="\0"),

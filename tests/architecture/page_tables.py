@@ -8,7 +8,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from afl.core.exit_codes import MEANINGS, ExitCode
+from afl.core.monitoring.metrics import SERVICE_METRICS
 from afl.validation.rules import RULES
+from afl.workers.service.metrics import POLLER_METRICS
+from afl_stream.agent.metrics import AGENT_METRICS
+from afl_stream.audit.metrics import AUDIT_METRICS
+from afl_stream.evaluator.monitoring.metrics import EVALUATOR_METRICS
 from afl_stream.evaluator.outcomes import ANSWER_RULES
 from afl_stream.settings.config import StreamConfig
 
@@ -49,12 +54,23 @@ def exit_codes() -> str:
     return _table(("code", "meaning"), [(f"`{code.value}`", MEANINGS[code]) for code in ExitCode])
 
 
+def metrics() -> str:
+    """Every metric of every service."""
+    found = (*SERVICE_METRICS, *EVALUATOR_METRICS, *AGENT_METRICS, *AUDIT_METRICS, *POLLER_METRICS)
+    rows = [
+        (f"`{metric.name}`", metric.kind.value, ", ".join(f"`{label}`" for label in metric.labels), metric.meaning)
+        for metric in found
+    ]
+    return _table(("metric", "kind", "labels", "meaning"), rows)
+
+
 #: By the name that a page calls the table by.
 TABLES: dict[str, Callable[[], str]] = {
     "settings": settings,
     "answers": answers,
     "rules": rules,
     "exits": exit_codes,
+    "metrics": metrics,
 }
 
 

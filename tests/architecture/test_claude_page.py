@@ -13,7 +13,7 @@ from afl.claude.runner import ClaudeAgentRunner
 from afl.runtime import agent
 from tests.architecture.page_tables import ROOT
 from tests.architecture.walkthroughs import Command, File, Shown, walkthrough
-from tests.unit.claude.messages_api import API_KEY, messages_api, says, use
+from tests.worlds.messages_api import API_KEY, messages_api, says, use
 
 _PAGE = (ROOT / "docs" / "claude.md").read_text()
 

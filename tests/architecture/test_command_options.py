@@ -66,6 +66,7 @@ def test_an_input_is_given_by_the_same_letter_wherever_inputs_are_given() -> Non
         "afl-stream dev",
         "afl-stream start",
         "afl-stream continue-as-new",
+        "afl-stream list",
         "afl-stream schedule create",
     )
     assert sorted(with_input) == sorted((path, ["-i", "--input"]) for path in commands)

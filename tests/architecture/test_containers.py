@@ -39,7 +39,8 @@ def test_every_command_of_a_service_is_one_of_the_command_line(name: str) -> Non
     words: list[str] = _OURS[name]["command"]
     context = click.Context(afl_stream)
     command: click.Command = afl_stream
-    while isinstance(command, click.Group):
+    # A group that does something by itself has options of its own.
+    while isinstance(command, click.Group) and not (command.invoke_without_command and words[0].startswith("-")):
         found = command.get_command(context, words[0])
         assert found is not None, words
         command, words = found, words[1:]

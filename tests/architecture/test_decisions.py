@@ -9,7 +9,7 @@ _FOLDER = Path(__file__).parents[2] / "docs" / "decisions"
 _PAGES = sorted(_FOLDER.glob("[0-9]*.md"))
 _LINK = r"\[(\d{4})\]\(([a-z0-9-]+\.md)\)"
 #: A status: the decision holds, in whole or but for what another page replaced, or another page has replaced it.
-_STATUS = re.compile(rf"Status: (?:accepted(?:; [^\[\]\n]+ superseded by {_LINK})?|superseded by {_LINK})")
+_STATUS = re.compile(rf"Status: (?:proposed|accepted(?:; [^\[\]\n]+ superseded by {_LINK})?|superseded by {_LINK})")
 _ROW = re.compile(r"^\| \[(\d{4})\]\(([^)]+)\) \| (.+?) \| (.+) \|$", re.MULTILINE)
 
 

@@ -174,7 +174,7 @@ def test_every_question_of_where_something_is_has_an_answer() -> None:
     section = text[text.index("## Where is ...?") : text.index("## A record's way")]
     answers = [row for row in section.splitlines() if row.startswith("|")][2:]
 
-    assert len(answers) == 17
+    assert len(answers) == 22
     assert [row for row in answers if not re.search(r"`[a-z_/]+\.py`", row)] == []
 
 
@@ -209,7 +209,7 @@ def _words_of(group: click.Group) -> Iterator[str]:
 
 def _what_is_wrong(command: str) -> str:
     """Why a command line can't work, or nothing. Only our own commands are looked into."""
-    words = shlex.split(_OPTIONAL.sub(r" \1 ", command))
+    words = shlex.split(_OPTIONAL.sub(r" \1 ", command.partition(" > ")[0]))
     program = Path(words[0]).name
     if program == "make":
         unknown = set(_made_by(command)) - set(_TARGET.findall((_ROOT / "Makefile").read_text()))

@@ -2,13 +2,15 @@
 
 import os
 import subprocess
+import sys
+from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
 import pytest
 from packaging.utils import canonicalize_name
 
-from tools.constraints import GROUPS, Group, closure, pins, project, requirements
+from tools.constraints import APART, GROUPS, Group, closure, pins, project, requirements
 
 _ROOT = Path(__file__).parents[2]
 
@@ -33,7 +35,7 @@ def test_every_extra_is_of_a_group() -> None:
     optional = project()["optional-dependencies"]
 
     assert isinstance(optional, dict)
-    assert sorted(extra for group in GROUPS for extra in group.extras) == sorted(optional)
+    assert sorted(extra for group in (*GROUPS, *APART) for extra in group.extras) == sorted(optional)
 
 
 def test_a_version_is_pinned_once() -> None:
@@ -60,14 +62,37 @@ def test_a_group_pins_what_its_extras_need_and_nothing_else(group: Group) -> Non
 
 @pytest.mark.parametrize("group", GROUPS, ids=lambda group: group.name)
 def test_the_ranges_of_a_group_admit_its_pins(group: Group) -> None:
-    pinned = {name: version for other in GROUPS for name, version in pins(other.path).items()}
-    refused = [
-        f"{requirement} and {pinned[canonicalize_name(requirement.name)]}"
-        for requirement in requirements(group.extras)
-        if not requirement.specifier.contains(pinned[canonicalize_name(requirement.name)], prereleases=True)
-    ]
+    assert _refused(group, {name: version for other in GROUPS for name, version in pins(other.path).items()}) == []
 
-    assert refused == []
+
+@pytest.mark.parametrize("group", APART, ids=lambda group: group.name)
+def test_an_environment_that_stands_apart_has_pins_of_its_own_for_all_that_it_needs(group: Group) -> None:
+    pinned = pins(group.path)
+
+    assert {canonicalize_name(needed.name) for needed in requirements(group.extras)} <= set(pinned)
+    assert _refused(group, pinned) == []
+
+
+@pytest.mark.parametrize("group", APART, ids=lambda group: group.name)
+def test_an_environment_that_stands_apart_cannot_be_one_with_ours(group: Group) -> None:
+    ours = {name: version for other in GROUPS for name, version in pins(other.path).items()}
+
+    assert any(ours.get(name, version) != version for name, version in pins(group.path).items())
+
+
+def test_an_environment_that_cannot_be_made_says_why_and_is_not_taken_for_complete(tmp_path: Path) -> None:
+    run = subprocess.run(
+        [sys.executable, "-m", "tools.environments", "faust"],
+        cwd=_ROOT,
+        env={**os.environ, "XDG_CACHE_HOME": str(tmp_path), "PIP_NO_INDEX": "1"},
+        capture_output=True,
+        text=True,
+    )
+
+    assert run.returncode == 1
+    assert "the environment for faust could not be made; is a package index within reach?" in run.stderr
+    assert "No matching distribution found" in run.stderr
+    assert list(tmp_path.rglob("complete")) == []
 
 
 def test_each_file_of_pins_brings_the_one_below() -> None:
@@ -82,6 +107,15 @@ def test_what_installs_takes_the_pins_of_its_group() -> None:
     assert "--constraint constraints/run.txt '.[mongodb]'" in (_ROOT / "Dockerfile").read_text()
     makefile = (_ROOT / "Makefile").read_text()
     assert "$(STAMP): pyproject.toml constraints/run.txt constraints/dev.txt tools/make-venv" in makefile
+
+
+def _refused(group: Group, pinned: Mapping[str, str]) -> list[str]:
+    """Return the requirements of a group that do not admit the version that is pinned."""
+    return [
+        f"{requirement} and {pinned[canonicalize_name(requirement.name)]}"
+        for requirement in requirements(group.extras)
+        if not requirement.specifier.contains(pinned[canonicalize_name(requirement.name)], prereleases=True)
+    ]
 
 
 def _is_installed(name: str) -> bool:

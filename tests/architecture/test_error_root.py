@@ -40,7 +40,7 @@ SIGNALS: Final = {
     "afl.scripts.interpreter._Refused": "ends the script in its own process, and becomes a ScriptFailed",
     "afl.stores.mongo.connection.BulkRefused": "a bulk of writes lost against others: the commit judges by which",
     "afl.workers.service.flow_programs._NotStored": "a flow's program is not in the store yet: it is compiled",
-    "afl.workers.service.status_server._RequestTooLarge": "becomes the answer 431 to the request",
+    "afl.core.monitoring.status_server._RequestTooLarge": "becomes the answer 431 to the request",
     "afl.workers.task_work._LeftToOthers": "the next process that claims the task tries it again",
     "afl_stream.embedded.faults.Swallowed": "a test's stand-in for a reply that never comes",
     "afl_stream.evaluator.operator_commands.BatchOfItsOwn": "a command is applied in the batch after this one",

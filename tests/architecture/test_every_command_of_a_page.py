@@ -16,14 +16,23 @@ from tests.architecture.walkthroughs import SHELL, UNTYPED, Command, blocks, wal
 _TYPED_ELSEWHERE = {
     "README.md": "tests/integration/kafka/test_typed_pages.py",
     "docs/kafka.md": "tests/integration/kafka/test_typed_pages.py",
+    "docs/schemas.md": "tests/integration/registry/test_schemas_page.py",
     "docs/stores.md": "tests/integration/kafka/test_typed_pages.py",
     "docs/testing.md": "tests/integration/kafka/test_typed_pages.py",
     "docs/claude.md": "tests/architecture/test_claude_page.py",
     "examples/approval/README.md": "tests/integration/kafka/test_typed_pages.py",
+    "examples/with_faust/README.md": "tests/integration/kafka/test_faust_interop.py",
+    "examples/package_check/README.md": "tests/integration/kafka/test_typed_pages.py",
+    "examples/release_notes/README.md": "tests/integration/kafka/test_typed_pages.py",
 }
 #: Typed block by block, each with what it needs before it.
 _TYPED_IN_PARTS = {
-    "schemas/README.md": ("test_answers_by_kcat.py", "test_raising_on_kafka.py", "test_typed_schemas_page.py")
+    "schemas/README.md": (
+        "test_answers_by_kcat.py",
+        "test_raising_on_kafka.py",
+        "test_typed_schemas_page.py",
+        "test_presence_on_kafka.py",
+    )
 }
 _COMMAND = re.compile(
     r"^(?:\$ |\.venv/bin/|[A-Z_]+=\S+ )*(?:afl|afl-stream|make|python|pip|export|kcat|mvn|java|docker|git|kill) ", re.M

@@ -15,7 +15,7 @@ from afl.engine import types as engine_types
 from afl.engine import versions as engine_versions
 from afl.engine.model.workflow_rows import WorkflowRow
 from afl_stream.wire import versions as stream_versions
-from afl_stream.wire.headers import headers_for
+from afl_stream.wire.headers import HeaderForm, headers_for
 from afl_stream.wire.messages import StepContinue
 
 _ROOT = Path(__file__).parents[2]
@@ -44,7 +44,9 @@ def test_a_command_tells_the_version(name: str, main: object, capsys: pytest.Cap
 
 
 def test_packages_stores_records_and_telemetry_tell_the_version() -> None:
-    headers = dict(headers_for(StepContinue(step_id="w1:0a"), source="/test", at_ms=0))
+    answer = StepContinue(step_id="w1:0a")
+    headers = dict(headers_for(answer, source="/test", at_ms=0, form=HeaderForm.CLOUDEVENTS))
+    structured = json.loads(dict(headers_for(answer, source="/test", at_ms=0))["afl"] or b"")
     reported = {
         "afl.__version__": afl.__version__,
         "afl_stream.__version__": afl_stream.__version__,
@@ -54,6 +56,7 @@ def test_packages_stores_records_and_telemetry_tell_the_version() -> None:
         "telemetry's scope and a runner's /status": core_versions.RUNTIME_VERSION,
         "records": stream_versions.SUPPORTED["runtime_version"],
         "headers of records": (headers["afl_runtime_version"] or b"").decode(),
+        "structured header of records": structured["versions"].rpartition("/")[2],
     }
 
     assert set(reported.values()) == {VERSION}, reported

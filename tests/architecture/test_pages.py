@@ -16,9 +16,8 @@ import pytest
 import afl.cli
 from afl.core.handlers.context import HandlerContext
 from afl_stream.agent import answers as agent_answers
-from afl_stream.errors import AnswerRefused
 from afl_stream.wire.control_json import decode_json
-from afl_stream.wire.dead_letters import dead_letter_headers
+from afl_stream.wire.dead_letters import DlqHeader
 from afl_stream.wire.messages import StepContinue, StepFailed, StepUpdate
 from tests.architecture.page_tables import ROOT, TABLES, pages, tables_in, with_tables
 from tests.architecture.walkthroughs import Command, File, Shown, walkthrough
@@ -27,8 +26,14 @@ _DOCS = ROOT / "docs"
 _WALKTHROUGHS: list[Any] = [
     # Dozens of processes one after another: too slow for `make test`, and on a busy machine for the usual limit.
     pytest.param(_DOCS / "agents.md", marks=[pytest.mark.long, pytest.mark.timeout(400)]),
+    pytest.param(_DOCS / "dead-letters.md", marks=[pytest.mark.long, pytest.mark.timeout(300)]),
+    pytest.param(_DOCS / "logging.md", marks=[pytest.mark.long, pytest.mark.timeout(300)]),
+    pytest.param(_DOCS / "audit.md", marks=[pytest.mark.long, pytest.mark.timeout(300)]),
+    pytest.param(_DOCS / "lifecycle.md", marks=[pytest.mark.long, pytest.mark.timeout(300)]),
     *sorted(page for page in (_DOCS / "language").glob("*.md") if "```sh\n" in page.read_text()),
     _DOCS / "language-tools.md",
+    pytest.param(_DOCS / "monitoring.md", marks=[pytest.mark.long, pytest.mark.timeout(300)]),
+    pytest.param(_DOCS / "looking-back.md", marks=[pytest.mark.long, pytest.mark.timeout(300)]),
     pytest.param(_DOCS / "operations.md", marks=[pytest.mark.long, pytest.mark.timeout(300)]),
     pytest.param(_DOCS / "runners.md", marks=pytest.mark.long),
     *(
@@ -37,6 +42,8 @@ _WALKTHROUGHS: list[Any] = [
         if "```sh\n" in page.read_text()
     ),
     _DOCS / "scripts.md",
+    pytest.param(_DOCS / "sensitive-data.md", marks=[pytest.mark.long, pytest.mark.timeout(300)]),
+    pytest.param(_DOCS / "why.md", marks=[pytest.mark.long, pytest.mark.timeout(300)]),
     pytest.param(_DOCS / "running.md", marks=[pytest.mark.long, pytest.mark.timeout(400)]),
 ]
 #: The pages whose commands are typed here.
@@ -85,10 +92,9 @@ def test_the_page_about_agents_names_every_failure_that_is_the_agents_own_word()
 
 
 def test_the_page_about_delivery_explains_every_header_of_a_dead_letter() -> None:
-    headers = dead_letter_headers(topic="t", partition=0, offset=0, error=AnswerRefused("w1:0a"), at_ms=0)
     page = (_DOCS / "delivery.md").read_text()
 
-    assert [name for name, _ in headers if f"`{name}`" not in page] == []
+    assert [name.value for name in DlqHeader if f"`{name.value}`" not in page] == []
 
 
 def test_the_page_about_agents_lists_all_that_a_handler_is_told() -> None:

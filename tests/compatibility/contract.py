@@ -177,7 +177,9 @@ class WrittenBefore:
         reader.close()
 
         found = world.store.positions()
-        assert {(place.topic, place.partition): offset for place, offset in found.items()} == ends
+        # No external event was raised: later releases keep a position there nevertheless.
+        read = {(place.topic, place.partition): offset for place, offset in found.items()}
+        assert {place: offset for place, offset in read.items() if place[0] != "afl.external"} == ends
         assert {place.cluster_id for place in found} == {CLUSTER_ID}
         assert sum(ends.values()) == 45  # All that the story sends: 24 commands and 21 answers.
 

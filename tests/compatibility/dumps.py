@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 import sqlite3
+import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+
+from afl.stores.documents import (
+    decode_step,
+    decode_workflow,
+    encode_long_step,
+    encode_value,
+    encode_workflow,
+    with_counters,
+)
+from afl.stores.sqlite.rows import SELECT_WORKFLOW
+from afl.stores.stored_headers import decode_headers
 
 if TYPE_CHECKING:
     from pymongo.database import Database
@@ -22,6 +35,13 @@ _OF_FORMAT_5: Final = re.compile(
 _TIME_OF_PARKED: Final = re.compile(
     r"(INSERT INTO \"parked\" VALUES\(\d+, '[^'@]+|\"_id\": \"[^\"@]+/\d+/\d+)@\d+(?=['\"])"
 )
+
+#: The beginning and the text of bytes in extended JSON.
+_BASE64: Final = re.compile(r"(\"base64\": \")([^\"]+)")
+
+_BESIDE_WORKFLOW: Final = (
+    "workflow_id", "revision", "name", "status", "runnable", "created_at_ms", "content", "inputs",
+)  # fmt: skip
 
 # --- SQLite ----------------------------------------------------------------------------------------------------------
 
@@ -50,13 +70,47 @@ def _statements(file: sqlite3.Connection) -> Iterator[str]:
     yield "COMMIT;"
 
 
+def in_format_5(store: sqlite3.Connection) -> None:
+    """Rewrite a SQLite store of format 6 as format 5 has it: whole documents, and headers as JSON."""
+    for step_id, revision, state, document, change in store.execute("SELECT * FROM step").fetchall():
+        whole = encode_long_step(decode_step(step_id, revision, state, document, change))
+        store.execute("UPDATE step SET document = ? WHERE id = ?", (whole, step_id))
+    for row in store.execute(f"{SELECT_WORKFLOW} WHERE w.steps IS NOT NULL"):
+        fields = dict(zip(_BESIDE_WORKFLOW, row[:8], strict=True))
+        moved = with_counters(decode_workflow(**fields), row[8:])
+        store.execute("UPDATE workflow SET document = ? WHERE id = ?", (encode_workflow(moved), row[0]))
+    for table in ("outbox", "parked"):
+        for sequence, headers in store.execute(f"SELECT sequence, headers FROM {table} WHERE headers IS NOT NULL"):
+            listed = [[name, None if v is None else v.decode("latin-1")] for name, v in decode_headers(headers)]
+            store.execute(f"UPDATE {table} SET headers = ? WHERE sequence = ?", (encode_value(listed), sequence))
+    for index in ("workflow_status", "workflow_name"):
+        store.execute(f"DROP INDEX {index}")
+    for column in ("steps", "iterations", "updated_at_ms"):
+        store.execute(f"ALTER TABLE workflow DROP COLUMN {column}")
+    store.execute("ALTER TABLE step DROP COLUMN change")
+    store.execute("PRAGMA user_version = 5")
+
+
+def _text_in_format_5(text: str) -> str:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "store.sqlite3"
+        restore_sql(text, path)
+        with closing(sqlite3.connect(path, isolation_level=None)) as store:
+            in_format_5(store)
+        return sql_of(path)
+
+
 def in_format_4(text: str) -> str:
-    """Return a store's SQL without what format 5 has besides: tables that are empty where no run waits or continues,
-    the positions on the topic of external events, where none was raised, and the time in ids of parked rows.
+    """Return a store's SQL without what later formats have besides: format 5 tables that are empty where no run waits
+    or continues, the positions on the topic of external events, where none was raised, and the time in ids of parked
+    rows.
 
     Other rows, if there were any, are left in.
     """
-    text = _TIME_OF_PARKED.sub(r"\1", text)
+    if "PRAGMA user_version = 6;" in text:
+        text = _text_in_format_5(text)
+    # A registration without a retry policy says so.
+    text = _TIME_OF_PARKED.sub(r"\1", text).replace(',"retry":""', "")
     statements = text.replace("PRAGMA user_version = 5;", "PRAGMA user_version = 4;").split(";\n")
     return ";\n".join(statement for statement in statements if not _OF_FORMAT_5.match(statement))
 
@@ -108,16 +162,46 @@ def lines_of(database: Database[dict[str, Any]]) -> str:
 
 
 def in_format_1(text: str) -> str:
-    """Return a store's documents as format 1 has them: format 2 has collections besides, which are empty here.
+    """Return a store's documents as format 1 has them: format 2 has collections besides, which are empty here, and
+    format 3 changes beside documents, and short headers.
 
     Positions on the topic of external events, where none was raised, and the time in ids of parked rows are left out.
     """
     lines = (
         _TIME_OF_PARKED.sub(r"\1", text)
-        .replace('"format": {"$numberInt": "2"}', '"format": {"$numberInt": "1"}')
+        .replace('"format": {"$numberInt": "3"}', '"format": {"$numberInt": "1"}')
         .splitlines()
     )
-    return "\n".join(line for line in lines if not _is_start_of_external(line)) + "\n"
+    whole = (_BASE64.sub(_without_retry, _whole_document(line)) for line in lines if not _is_start_of_external(line))
+    return "\n".join(sorted(whole)) + "\n"
+
+
+def _without_retry(found: re.Match[str]) -> str:
+    """Leave out of a registration's bytes that it has no retry policy."""
+    content = base64.b64decode(found[2])
+    return found[1] + base64.b64encode(content.replace(b',"retry":""', b"")).decode()
+
+
+def _whole_document(line: str) -> str:
+    from bson import json_util
+
+    read = json.loads(line)
+    kind, options = read["collection"], json_util.CANONICAL_JSON_OPTIONS
+    document = json_util.loads(json.dumps(read["document"]), json_options=options)
+    change, moved = document.pop("change", None), document.pop("moved", None)
+    at_ms = document.pop("updated_at_ms", None)
+    if kind == "steps":
+        step = decode_step(document["_id"], document["revision"], document["state"], document["document"], change)
+        document["document"] = encode_long_step(step)
+    elif kind == "workflows" and moved is not None:
+        fields = {name: document[name] for name in ("revision", "name", "status", "runnable", "created_at_ms")}
+        content, inputs = document["document"], document["inputs"]
+        row = decode_workflow(workflow_id=document["_id"], content=content, inputs=inputs, **fields)
+        document["document"] = encode_workflow(with_counters(row, (*moved, at_ms)))
+    elif kind in ("outbox", "parked") and not isinstance(document["headers"], list):
+        document["headers"] = [[name, value] for name, value in decode_headers(document["headers"])]
+    as_json = json.loads(json_util.dumps(document, json_options=options))
+    return json.dumps({"collection": kind, "document": as_json}, ensure_ascii=False)
 
 
 def _is_start_of_external(line: str) -> bool:

@@ -110,10 +110,10 @@ def lines_of_messages(codec: Codec) -> str:
 
 def _lines(codec: Codec) -> Iterator[dict[str, object]]:
     for name, message in MESSAGES.items():
-        headers = headers_for(message, source=SOURCE, at_ms=AT_MS, caused_by=TRACE)
+        headers = headers_for(message, source=SOURCE, at_ms=AT_MS, caused_by=TRACE, form=codec.header_form)
         value = codec.encode(message).hex()
         yield {"name": name, "form": "avro", "headers": header_line(headers), "value": value}
         if isinstance(message, Answer | Command | ExternalEvent):
-            headers = headers_for(message, source=SOURCE, at_ms=AT_MS, content=JSON_CONTENT)
+            headers = headers_for(message, source=SOURCE, at_ms=AT_MS, content=JSON_CONTENT, form=codec.header_form)
             text = encode_json(message).decode()
             yield {"name": name, "form": "json", "headers": header_line(headers), "value": text}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -16,10 +18,14 @@ from tests.compatibility.write import Told
 
 
 class TestSqliteWrittenBefore(WrittenBefore):
+    @pytest.fixture(params=[1, 2], ids=["generation 1", "generation 2"])
+    def generation(self, request: pytest.FixtureRequest) -> int:
+        return int(request.param)
+
     @pytest.fixture
-    def world(self, tmp_path: Path) -> Iterator[World]:
+    def world(self, tmp_path: Path, generation: int) -> Iterator[World]:
         restored_log(tmp_path)
-        restore_sql(text_of("store.sql"), settings(tmp_path).store_path)
+        restore_sql(text_of("store.sql", generation), settings(tmp_path).store_path)
         world = reopened(tmp_path, sqlite_store)
         yield world
         world.close(kill=True)
@@ -32,6 +38,17 @@ def test_opening_a_store_changes_none_of_its_rows(tmp_path: Path) -> None:
     SqliteStore(path, create=False).close()
 
     assert differences(in_format_4(sql_of(path)), text_of("store.sql")) == []
+
+
+def test_opening_a_store_of_format_5_changes_none_of_its_rows(tmp_path: Path) -> None:
+    path = tmp_path / "store.sqlite3"
+    restore_sql(text_of("store.sql", 2), path)
+
+    SqliteStore(path, create=False).close()
+
+    assert differences(in_format_4(sql_of(path)), in_format_4(text_of("store.sql", 2))) == []
+    with closing(sqlite3.connect(path)) as file:
+        assert {row[0] for row in file.execute("SELECT change FROM step")} == {None}
 
 
 def test_the_same_story_writes_the_same_rows(told_again: Told) -> None:

@@ -27,7 +27,7 @@ from afl.stores.sqlite.store import SqliteStore
 from afl_stream.client.client import Client
 from afl_stream.embedded.transport import EmbeddedBroker, EmbeddedTransport
 from afl_stream.evaluator.service import EvaluatorService
-from afl_stream.programs.deployment_codec import open_codec
+from afl_stream.registry.deployment_codec import DeploymentCodec
 from afl_stream.settings.config import (
     DispatchSettings,
     EmbeddedSettings,
@@ -35,6 +35,7 @@ from afl_stream.settings.config import (
     StoreSettings,
     StreamConfig,
     TopicSettings,
+    WireSettings,
 )
 from afl_stream.topics.declared import Topology
 from afl_stream.transport import Headers, Record, TopicPartition
@@ -102,6 +103,8 @@ def settings(folder: Path) -> StreamConfig:
         evaluator=EvaluatorSettings(allow_scripts=True, workflow_budget_steps=BUDGET_STEPS),
         store=StoreSettings(tombstone_retention=None),
         dispatch=DispatchSettings(task_facets=TASK_FACETS),
+        # The headers of the releases that wrote the fixtures.
+        wire=WireSettings(headers="cloudevents"),
     )
 
 
@@ -121,7 +124,7 @@ class World:
         self.store = open_store(self)
         self.transport = EmbeddedTransport(self.broker)
         self.client = Client(self.config, self.transport)
-        self.codec = open_codec(self.config, self.transport, self.topology)
+        self.codec = DeploymentCodec(self.config, self.transport, self.topology).codec
         self._producer = self.transport.producer()
         self._dies_at = ""
         self._evaluator: EvaluatorService | None = None
@@ -195,7 +198,7 @@ class World:
         topic = self.topology.control() if is_answer else self.topology.commands()
         workflow_id = workflow_of(message.step_id) if isinstance(message, Answer) else message.workflow_id  # type: ignore[union-attr]  # a command has one
         more = tuple(headers.items())
-        said = headers_for(message, source="/tests", at_ms=self.clock.now_ms())
+        said = headers_for(message, source="/tests", at_ms=self.clock.now_ms(), form=self.codec.header_form)
         self.put(topic, self.codec.encode(message, topic), key=workflow_id.encode(), headers=(*said, *more))
 
     # --- looking at it ------------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from afl.emitter import to_text
 from afl.runtime import MongoStore
 from afl.stores.sqlite.store import SqliteStore
 from afl_stream.wire.codec import single_object_codec
+from afl_stream.wire.headers import HeaderForm
 from afl_stream.wire.schema_source import InMemorySchemaLog
 from tests.compatibility.dumps import lines_of, sql_of
 from tests.compatibility.messages import lines_of_messages
@@ -53,9 +54,9 @@ def program_line(source: str) -> str:
     return json.dumps({"fingerprint": program.fingerprint, "annotations": annotations, "text": text}, indent=1) + "\n"
 
 
-def messages_text() -> str:
+def messages_text(form: HeaderForm = HeaderForm.CLOUDEVENTS) -> str:
     """All kinds of records."""
-    return lines_of_messages(single_object_codec(InMemorySchemaLog()))
+    return lines_of_messages(single_object_codec(InMemorySchemaLog(), header_form=form))
 
 
 class Told(NamedTuple):

@@ -353,7 +353,7 @@ class InspectionContract:
         row = case.store.load_workflow(DONE)
         assert row is not None
 
-        assert Purge(case.store, case.clock).begin(row, ())
+        assert Purge(case.store, case.clock, rows_per_slice=1).begin([row], ()).unfinished == [DONE]
 
         assert findings_of(case.store) == []
 

@@ -28,6 +28,7 @@ from afl.engine.states import EventState
 from afl.engine.types import AttributeValue, Value
 from afl.stores.public.persistence import EventDefinition, IterationChanges
 from tests.bad_values import NOT_KEPT, BadValue, nested
+from tests.contract.changes_contract import ChangesContract
 from tests.contract.store_rows import (
     CONTROL_0,
     WholeStore,
@@ -44,7 +45,7 @@ from tests.contract.store_rows import (
 )
 
 
-class StoreContract:
+class StoreContract(ChangesContract):
     """What every store must do: the engine's face."""
 
     @pytest.fixture
@@ -371,6 +372,7 @@ class StoreContract:
         records = [
             OutboxRecord("lane", "topic", None, None),
             OutboxRecord("lane", "topic", b"", b"\x00\xff", (("h", b"\x80"), ("h", b""), ("ü", b"2"))),
+            OutboxRecord("lane", "topic", b"", b"\x00\xff", b'{"of": "its writer", "\xff": []}'),
         ]
         store.commit_batch(Batch(outbox=records))
 

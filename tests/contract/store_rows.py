@@ -35,6 +35,7 @@ from afl.engine.states import StepState
 from afl.engine.types import ObjectType, Value, WorkflowId
 from afl.stores.public.persistence import EventDefinition, PersistenceAPI, TaskStore
 from afl.stores.public.step import StepDefinition
+from tests.compatibility.dumps import in_format_5
 
 CONTROL_0 = Position("cluster", "afl.control", 0)
 
@@ -208,5 +209,12 @@ def without_identity(file: sqlite3.Connection) -> None:
 
 def without_waiting(file: sqlite3.Connection) -> None:
     """Make a SQLite store what it was before format 5, which has timers, histories and schedules."""
+    without_changes(file)
     for table in ("timer", "history", "schedule"):
         file.execute(f"DROP TABLE {table}")
+
+
+def without_changes(file: sqlite3.Connection) -> None:
+    """Make a SQLite store what it was before format 6, which has changes beside the documents of steps and runs."""
+    in_format_5(file)
+    file.commit()

@@ -11,10 +11,11 @@ from afl.stores.memory.store import MemoryStore
 from tests.contract.public_face_contract import PublicFaceContract
 from tests.contract.store_contract import StoreContract
 from tests.contract.store_rows import WholeStore, outbox_record, public_step, start, step_document, task
+from tests.contract.visibility_contract import VisibilityContract
 from tests.contract.waiting_contract import WaitingContract
 
 
-class TestMemoryStore(StoreContract, PublicFaceContract, WaitingContract):
+class TestMemoryStore(StoreContract, PublicFaceContract, VisibilityContract, WaitingContract):
     @pytest.fixture
     def store(self, clock: ManualClock) -> WholeStore:
         return MemoryStore(clock=clock)

@@ -40,6 +40,7 @@ from tests.contract.store_rows import (
     without_identity,
     workflow_row,
 )
+from tests.contract.visibility_contract import VisibilityContract
 from tests.contract.waiting_contract import DurableWaitingContract, WaitingContract, timer
 
 ROOT = Path(__file__).parents[2]
@@ -50,7 +51,9 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "store.db"
 
 
-class TestSqliteStore(StoreContract, PublicFaceContract, WaitingContract, DurableContract, DurableWaitingContract):
+class TestSqliteStore(
+    StoreContract, PublicFaceContract, VisibilityContract, WaitingContract, DurableContract, DurableWaitingContract
+):
     @pytest.fixture
     def store(self, path: Path, clock: ManualClock) -> Iterator[WholeStore]:
         store = SqliteStore(path, clock=clock)
@@ -359,6 +362,18 @@ def test_an_index_keeps_a_step_to_one_running_task(path: Path) -> None:
         sql = file.execute("SELECT sql FROM sqlite_master WHERE name = 'event_stepId_running_unique_index'").fetchone()
 
     assert "UNIQUE" in sql[0]
+
+
+def test_a_file_whose_maker_died_before_its_first_table_becomes_a_store(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as file:
+        file.execute("PRAGMA auto_vacuum = INCREMENTAL")
+    assert path.stat().st_size > 0
+
+    with closing(SqliteStore(path)) as store:
+        start(store, "w")
+
+    with closing(SqliteStore(path)) as store:
+        assert store.revisions(["w"]) == {"w": 1}
 
 
 # Files that are not ours.

@@ -73,7 +73,7 @@ class SqliteDamage:
 
     def put_workflow(self, row: WorkflowRow) -> None:
         self._write(
-            "UPDATE workflow SET revision = ?, status = ?, runnable = ?, document = ? WHERE id = ?",
+            "UPDATE workflow SET revision = ?, status = ?, runnable = ?, document = ?, steps = NULL WHERE id = ?",
             row.revision,
             row.status,
             row.runnable,
@@ -86,7 +86,11 @@ class SqliteDamage:
 
     def put_step(self, step: StepDocument) -> None:
         self._write(
-            "INSERT OR REPLACE INTO step VALUES (?, ?, ?, ?)", step.id, step.revision, step.state, encode_step(step)
+            "INSERT OR REPLACE INTO step(id, revision, state, document) VALUES (?, ?, ?, ?)",
+            step.id,
+            step.revision,
+            step.state,
+            encode_step(step),
         )
 
     def delete_step(self, step_id: str) -> None:

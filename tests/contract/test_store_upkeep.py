@@ -9,10 +9,12 @@ from pathlib import Path
 import pytest
 
 from afl.core.clock import ManualClock
+from afl.engine.model.store import COMPLETED, Batch, WorkflowRow
+from afl.stores.maintenance.purge import Purge
 from afl.stores.memory.store import MemoryStore
 from afl.stores.sqlite.store import SqliteStore
 from tests.contract.identity_contract import IdentityContract
-from tests.contract.store_rows import WholeStore
+from tests.contract.store_rows import WholeStore, change, step_document, workflow_row
 from tests.contract.upkeep_contract import PurgeContract, UpkeepContract
 
 
@@ -50,3 +52,45 @@ def test_a_copy_of_a_file_has_its_id_and_other_marks_from_then_on(tmp_path: Path
     assert store.location() != copy.location()
     store.close()
     copy.close()
+
+
+def _fill(store: SqliteStore, count: int) -> list[WorkflowRow]:
+    rows = [workflow_row(f"w{number}", status=COMPLETED) for number in range(count)]
+    for row in rows:
+        store.commit_batch(Batch(changes=[change(row, step_document(f"{row.id}:a", params={"text": "x" * 100_000}))]))
+    return rows
+
+
+def test_a_file_gives_the_space_of_purged_runs_back_a_step_at_a_time(tmp_path: Path, clock: ManualClock) -> None:
+    path = tmp_path / "store.db"
+    store = SqliteStore(path, clock=clock)
+    rows = _fill(store, 300)
+    store.close()
+    full_bytes = path.stat().st_size
+    store = SqliteStore(path, clock=clock)
+    purge = Purge(store, clock)
+
+    assert not purge.give_back()
+    purge.purge_all(rows[:200], ())
+    steps = 0
+    while purge.give_back():
+        steps += 1
+    store.close()
+
+    assert steps > 2
+    # Some free pages are kept for the next rows.
+    assert full_bytes / 3 < path.stat().st_size < full_bytes * 0.7
+    store = SqliteStore(path, clock=clock)
+    assert (store.check_itself().problems, store.step_count()) == ((), 100)
+    store.close()
+
+
+def test_few_free_pages_are_kept_for_the_next_rows(tmp_path: Path, clock: ManualClock) -> None:
+    store = SqliteStore(tmp_path / "store.db", clock=clock)
+    rows = _fill(store, 20)
+    purge = Purge(store, clock)
+
+    purge.purge_all(rows, ())
+
+    assert not purge.give_back()
+    store.close()

@@ -14,11 +14,13 @@ from afl.core.clock import ManualClock
 from afl.engine.errors import StoreCorrupt, VersionMismatchError
 from afl.engine.model.store import Batch, HistoryKind, HistoryRow, ScheduleChange, ScheduleRow, TimerKind, TimerRow
 from afl.engine.model.tombstones import PURGING
+from afl.engine.model.upkeep import Burial
 from afl.engine.states import EventState, StepState
 from afl.engine.versions import VERSIONS
 from afl.stores.maintenance.purge import tombstone_of
 from afl.stores.memory.store import MemoryStore
 from afl.stores.sqlite.store import SqliteStore
+from tests.compatibility.dumps import in_format_5
 from tests.contract.store_rows import (
     WholeStore,
     change,
@@ -106,7 +108,7 @@ def test_a_store_of_the_format_before_tombstones_gets_them(tmp_path: Path) -> No
     row = store.load_workflow("w")
     assert row is not None
     assert store.load_program("fingerprint") == b"program"
-    assert store.bury(tombstone_of(row, 5), row.revision)
+    assert store.bury([Burial(tombstone_of(row, 5), row.revision, 0)], limit=0) == [PURGING]
     store.commit_batch(Batch(programs={"other": b"program"}))
     store.close()
 
@@ -157,6 +159,7 @@ def test_a_store_of_the_format_before_timers_gets_them_and_its_rows_stay(tmp_pat
     assert (again.timers_due(5), again.history("w"), again.schedules_due(5)) == ([timer], [event], [schedule])
     again.close()
     with closing(sqlite3.connect(path)) as file:
+        in_format_5(file)
         assert file.execute("SELECT * FROM workflow").fetchall() == rows
 
 

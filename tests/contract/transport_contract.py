@@ -470,6 +470,24 @@ class TransportContract:
 
         assert consumer.watermarks(TopicPartition(topic, 0)) == Watermarks(low=0, high=2)
 
+    def test_a_time_has_the_offset_of_the_first_record_that_is_not_older(self, transport: Transport) -> None:
+        topic = make_topic(transport, partitions=2)
+        partition, empty = TopicPartition(topic, 0), TopicPartition(topic, 1)
+        for number in range(3):
+            write(transport, topic, b"%d" % number)
+        reader = self.reader(transport, topic, group=unique("group"))
+        pump_until(lambda: len(reader.records) == 3, reader)
+        times = [record.timestamp_ms for record in reader.records]
+        consumer = transport.consumer(None)
+
+        for time_ms in times:
+            first = next(offset for offset, written_ms in enumerate(times) if written_ms >= time_ms)
+            assert consumer.offsets_for_times({partition: time_ms}) == {partition: first}
+        assert consumer.offsets_for_times({partition: 0, empty: 0}) == {partition: 0, empty: 0}
+        assert consumer.offsets_for_times({partition: -1}) == {partition: 0}
+        assert consumer.offsets_for_times({}) == {}
+        assert consumer.offsets_for_times({partition: times[-1] + 3_600_000}) == {partition: 3}
+
     def test_a_view_tells_the_bounds_of_what_is_held_and_that_nothing_waits_once_all_is_read(
         self, transport: Transport
     ) -> None:

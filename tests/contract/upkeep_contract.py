@@ -21,7 +21,7 @@ from afl.engine.model.store import (
     WorkflowRow,
 )
 from afl.engine.model.tombstones import PURGED, PURGING, Tombstone, digest_of_inputs
-from afl.engine.model.upkeep import Created, Ended
+from afl.engine.model.upkeep import Burial, Created, Ended
 from afl.stores.maintenance.purge import Purge, tombstone_of
 from afl.stores.public.persistence import EventDefinition
 from afl_stream.embedded.transport import Crash, Faults
@@ -49,7 +49,7 @@ def ended(workflow_id: str, *, created_at_ms: int = 10, ended_at_ms: int = 20, s
 
 def a_purged_workflow(store: WholeStore, workflow_id: str = "w", steps: int = 3) -> WorkflowRow:
     """Return a workflow that has ended, with something in every table."""
-    row = ended(workflow_id)
+    row = ended(workflow_id)._replace(steps=steps)
     documents = [step_document(f"{workflow_id}:{number}", number=number) for number in range(steps)]
     batch = Batch(
         changes=[change(row, *documents)],
@@ -62,6 +62,11 @@ def a_purged_workflow(store: WholeStore, workflow_id: str = "w", steps: int = 3)
     store.commit_batch(batch)
     store.save_event(EventDefinition(f"event of {workflow_id}", "gone", workflow_id, "event.Created", "shop.Pay"))
     return row
+
+
+def bury(store: WholeStore, *rows: WorkflowRow) -> list[str]:
+    """Bury workflows, and delete none of their other rows."""
+    return store.bury([Burial(tombstone_of(row, 99), row.revision, row.steps) for row in rows], limit=0)
 
 
 def what_is_there(store: WholeStore, workflow_id: str) -> list[object]:
@@ -164,7 +169,7 @@ class UpkeepContract:
         row = a_purged_workflow(store)
         stone = tombstone_of(row, 99)
 
-        assert store.bury(stone, row.revision)
+        assert store.bury([Burial(stone, row.revision, row.steps)], limit=3) == [PURGING]
 
         assert store.load_workflow("w") is None
         assert store.revisions(["w"]) == {}
@@ -186,18 +191,72 @@ class UpkeepContract:
         row = a_purged_workflow(store)
         store.commit_batch(Batch(changes=[change(row._replace(revision=2, status=PAUSED))]))
 
-        assert not store.bury(tombstone_of(row, 99), row.revision)
+        assert bury(store, row) == [""]
 
         assert store.tombstone("w") is None
         assert store.revisions(["w"]) == {"w": 2}
 
+    def test_of_a_batch_only_those_that_are_as_they_were_read_are_buried(self, store: WholeStore) -> None:
+        rows = [a_purged_workflow(store, name) for name in ("a", "b", "c")]
+        store.commit_batch(Batch(changes=[change(rows[1]._replace(revision=2, status=PAUSED))]))
+
+        assert bury(store, *rows) == [PURGING, "", PURGING]
+
+        assert store.workflow_ids() == ["b"]
+        assert [stone.workflow_id for stone in store.tombstones(state=PURGING)] == ["a", "c"]
+        assert len(what_is_there(store, "b")) == 11
+
+    def test_a_burial_deletes_no_more_rows_than_it_may_and_says_of_which_workflows_some_are_left(
+        self, store: WholeStore
+    ) -> None:
+        rows = [a_purged_workflow(store, name) for name in ("a", "b", "c")]
+
+        states = store.bury([Burial(tombstone_of(row, 99), row.revision, row.steps) for row in rows], limit=15)
+
+        left = {name: len(what_is_there(store, name)) for name in ("a", "b", "c")}
+        assert sum(left.values()) >= 33 - 15
+        assert all((left[name] == 0) == (state == PURGED) for name, state in zip(left, states, strict=True))
+        assert [stone.workflow_id for stone in store.tombstones(state=PURGED)] == [n for n in left if not left[n]]
+
+    def test_rows_of_several_workflows_are_deleted_together(self, store: WholeStore) -> None:
+        bury(store, a_purged_workflow(store, "a"), a_purged_workflow(store, "b"))
+        others = what_is_there(store, a_purged_workflow(store, "c").id)
+
+        assert [store.delete_rows(["a", "b", "c"], limit=12) for _ in range(3)] == [12, 10, 0]
+
+        assert (what_is_there(store, "a"), what_is_there(store, "b")) == ([], [])
+        assert what_is_there(store, "c") == others
+
+    def test_tombstones_are_marked_and_others_stay(self, store: WholeStore) -> None:
+        bury(store, a_purged_workflow(store, "a"), a_purged_workflow(store, "b"))
+
+        store.mark_purged(["a", "nobody"])
+
+        assert [stone.workflow_id for stone in store.tombstones(state=PURGED)] == ["a"]
+        assert [stone.workflow_id for stone in store.tombstones(state=PURGING)] == ["b"]
+
+    def test_several_workflows_are_loaded_together(self, store: WholeStore) -> None:
+        rows = [ended(f"w{number}") for number in range(250)]
+        store.commit_batch(Batch(changes=[change(row) for row in rows]))
+
+        found = store.load_workflows([*(row.id for row in rows), "nobody"])
+
+        assert sorted(found) == sorted(rows)
+        assert store.load_workflows([]) == []
+
+    def test_keys_of_waiting_records_are_found(self, store: WholeStore) -> None:
+        keyless = OutboxRecord("control/0", "afl.lifecycle", None, b"ended")
+        store.commit_batch(Batch(outbox=[outbox_record("a"), keyless, outbox_record("b")]))
+
+        assert store.waiting_keys() == {b"key"}
+
     def test_a_workflow_that_was_never_there_is_not_buried(self, store: WholeStore) -> None:
-        assert not store.bury(tombstone_of(ended("w"), 99), 1)
+        assert bury(store, ended("w")) == [""]
         assert store.tombstone("w") is None
 
     def test_a_commit_on_a_buried_workflow_conflicts(self, store: WholeStore) -> None:
         row = a_purged_workflow(store)
-        store.bury(tombstone_of(row, 99), row.revision)
+        bury(store, row)
 
         with pytest.raises(WorkflowConflict):
             store.commit_batch(Batch(changes=[change(row._replace(revision=2))]))
@@ -210,10 +269,10 @@ class UpkeepContract:
         row = a_purged_workflow(store, steps=3)
         a_purged_workflow(store, "w1")
         others = what_is_there(store, "w1")
-        store.bury(tombstone_of(row, 99), row.revision)
+        bury(store, row)
 
         # Three steps, a timer, three rows of the history, a task, a log entry, a parked answer and an event.
-        assert [store.delete_rows("w", limit=3) for _ in range(5)] == [3, 3, 3, 2, 0]
+        assert [store.delete_rows(["w"], limit=3) for _ in range(5)] == [3, 3, 3, 2, 0]
 
         assert what_is_there(store, "w") == []
         assert what_is_there(store, "w1") == others
@@ -223,7 +282,7 @@ class UpkeepContract:
         a_purged_workflow(store)
         before = what_is_there(store, "w")
 
-        assert store.delete_rows("w", limit=10) == 0
+        assert store.delete_rows(["w"], limit=10) == 0
 
         assert what_is_there(store, "w") == before
 
@@ -231,9 +290,9 @@ class UpkeepContract:
         odd = step_document("odd")._replace(workflow_id="w", number=1)
         row = ended("w")
         store.commit_batch(Batch(changes=[change(row, step_document("w:a"), odd)]))
-        store.bury(tombstone_of(row, 99), row.revision)
+        bury(store, row)
 
-        while store.delete_rows("w", limit=1):
+        while store.delete_rows(["w"], limit=1):
             pass
 
         assert store.step_count() == 0
@@ -251,8 +310,8 @@ class UpkeepContract:
         assert found(PURGED, 30) == ["a", "d"]
         assert found(PURGED, limit=1) == ["a"]
         assert found(PURGING) == ["b"]
-        assert store.delete_tombstone("a")
-        assert not store.delete_tombstone("a")
+        assert store.delete_tombstones(["a", "nobody"]) == 1
+        assert store.delete_tombstones(["a"]) == 0
         assert found(PURGED) == ["d", "c"]
 
 
@@ -270,6 +329,18 @@ class PurgeContract:
         assert stone is not None
         assert (stone.state, stone.purged_at_ms) == (PURGED, clock.now_ms())
         assert what_is_there(store, "w") == []
+
+    def test_a_batch_is_purged_but_for_those_that_are_kept(self, store: WholeStore, clock: ManualClock) -> None:
+        rows = [a_purged_workflow(store, f"w{number}") for number in range(5)]
+        rows[1] = rows[1]._replace(revision=7)
+        rows.append(workflow_row("open", status=PAUSED))
+
+        purged = Purge(store, clock, rows_per_slice=20).purge_all(rows, waiting={"w3"})
+
+        assert purged == ["w0", "w2", "w4"]
+        assert [stone.workflow_id for stone in store.tombstones(state=PURGED)] == purged
+        assert store.tombstones(state=PURGING) == []
+        assert [len(what_is_there(store, row.id)) for row in rows[:5]] == [0, 11, 0, 11, 0]
 
     def test_what_has_not_ended_is_kept(self, store: WholeStore, clock: ManualClock) -> None:
         row = workflow_row("w", status=PAUSED)

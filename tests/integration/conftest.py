@@ -6,12 +6,14 @@ from pathlib import Path
 import pytest
 
 from afl.config import MongoDBConfig
+from tests.integration.registry.world import started_registry
 from tests.worlds.mongodb import a_database
 from tests.worlds.processes import Processes
 from tests.worlds.requirements import missing
 from tests.worlds.servers import why_no_broker_of_ours
 from tests.worlds.world import Deployments, deployments_on_mongodb
 from tools.kafka import Broker
+from tools.registry import RegistryServer
 
 
 @pytest.fixture
@@ -49,6 +51,13 @@ def own_broker(tmp_path: Path, broker_installed: None) -> Iterator[Broker]:
     """Provide a broker of the test's own, that it may pause, kill, stop and start again."""
     with Broker.start(tmp_path / "own-broker") as broker:
         yield broker
+
+
+@pytest.fixture
+def own_registry(tmp_path: Path) -> Iterator[RegistryServer]:
+    """Provide a schema registry of the test's own, that it may kill and start again."""
+    with started_registry(tmp_path / "own-registry") as server:
+        yield server
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ SCHEMAS: Final = ROOT / "schemas"
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _NAMED = re.compile(r"\A(?:#|//) (\S+)\n")
 _ADDRESS: Final = "localhost:9092"
-_TOPIC = re.compile(r"\bafl\.(?=(?:control|commands|external|schemas|events)\b)")
+_TOPIC = re.compile(r"\bafl\.(?=(?:control|commands|external|schemas|events|presence)\b)")
 _RUN_TIMEOUT_S: Final = 90
 
 

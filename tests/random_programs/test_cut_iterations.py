@@ -30,7 +30,7 @@ from tests.worlds.world import embedded
 
 _CUTS = (1, 2, 3, 7)
 #: Programs always, and those of the long run: every iteration of the cold ones reads all rows.
-_SEEDS = some_now(range(1, 48), 1)
+_SEEDS = some_now(range(1, 25), 1)
 
 
 def cut_after(workflows: WorkflowCache, steps: int) -> None:

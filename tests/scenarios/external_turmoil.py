@@ -435,4 +435,4 @@ def _place_in(event_id: str) -> str:
 
 def _origin(letter: Record) -> str:
     headers = {name: (value or b"").decode() for name, value in headers_of(letter).items()}
-    return f"{headers['afl_dlq_topic']}/{headers['afl_dlq_partition']}/{headers['afl_dlq_offset']}"
+    return f"{headers['afl.dlq.topic']}/{headers['afl.dlq.partition']}/{headers['afl.dlq.offset']}"

@@ -148,8 +148,8 @@ def test_a_record_that_kills_its_process_is_given_up_after_so_many_crashes_and_i
     (failed,) = [answer for answer in deployment.answers() if isinstance(answer, StepFailed)]
     assert (failed.event_id, failed.answer_token) == ("wf-3:3#1", "token-3")
     (letter,) = deployment.dead_letters()
-    assert dict(letter.headers)["afl_dlq_reason"] == b"PoisonEvent"
-    assert dict(letter.headers)["afl_dlq_offset"] == b"2"
+    assert dict(letter.headers)["afl.dlq.reason"] == b"PoisonEvent"
+    assert dict(letter.headers)["afl.dlq.offset"] == b"2"
     assert letter.key == b"wf-3:3"
 
 

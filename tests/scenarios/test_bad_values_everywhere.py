@@ -225,7 +225,7 @@ def test_an_answer_as_json_is_a_dead_letter_that_names_the_place_and_the_step_wa
     deployment.settle()
 
     (letter,) = deployment.dead_letters(deployment.topology.control())
-    error = next(value for name, value in letter.headers if name == "afl_dlq_error")
+    error = next(value for name, value in letter.headers if name == "afl.dlq.error")
     assert error is not None
     assert_says(error.decode(), "StepContinue.result.receipt[1].inner", bad.found)
     assert deployment.step("w", "shop.Pay").state == StepState.EVENT_TRANSMIT

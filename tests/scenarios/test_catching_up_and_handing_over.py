@@ -154,7 +154,7 @@ def test_a_start_with_true_for_one_is_another_start(world: World, first: object,
 
     assert deployment.outcomes() == {"applied": 1, "duplicate": 1, "rejected": 1}
     (letter,) = deployment.dead_letters(deployment.topology.commands())
-    assert dict(letter.headers)["afl_dlq_reason"] == b"AlreadyExists"
+    assert dict(letter.headers)["afl.dlq.reason"] == b"AlreadyExists"
 
 
 def test_a_service_that_ends_with_an_error_leaves_its_partitions_to_the_others_at_once(world: World) -> None:

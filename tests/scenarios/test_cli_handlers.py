@@ -91,6 +91,41 @@ def test_the_registry_is_listed_and_what_is_removed_is_not_handled(command_line:
     assert [r["facet_name"] for r in after] == ["net.Ping"]
 
 
+def test_a_retry_policy_is_registered_shown_and_used(command_line: CommandLine) -> None:
+    command_line.deployed()
+    failing = """
+import pathlib
+FACET = "net.Ping"
+def handle(payload):
+    with pathlib.Path("tried").open("a") as file:
+        file.write("x")
+    raise ConnectionError("away")
+"""
+    registered = command_line("handlers", "register", command_line.file("pings.py", failing), "--retry",
+                              "attempts=3,backoff=0,jitter=0.5,on=OSError,not=builtins.TimeoutError")  # fmt: skip
+    command_line("start", "Watch", "--input", 'hosts=["a"]', "--id", "w1")
+    command_line("evaluator", "--until-idle")
+    command_line("agent", "--registry", "--until-idle")
+    listed = command_line("handlers", "list", "--json")
+
+    assert registered.code == 0
+    (shown,) = listed.document
+    assert shown["retry"] == (
+        "attempts=3, backoff=0, factor=2, max=60, jitter=0.5, on=OSError, not=builtins.TimeoutError"
+    )
+    assert (command_line.folder / "tried").read_text() == "xxx"
+
+
+def test_a_retry_policy_that_is_none_is_refused_with_what_would_be_right(command_line: CommandLine) -> None:
+    command_line.deployed()
+    pings = command_line.file("pings.py", PINGS)
+
+    for args in (("handlers", "register", pings), ("agent", "--handlers", pings)):
+        refused = command_line(*args, "--retry", "attempts=3, jitter=2")
+        assert refused.code == 2
+        assert "jitter: found 2.0, expected a part of the wait, 0 to 1" in refused.err
+
+
 def test_registering_a_changed_module_again_changes_its_checksum(command_line: CommandLine) -> None:
     pings = command_line.file("pings.py", PINGS)
     command_line("handlers", "register", pings)

@@ -169,6 +169,8 @@ def test_a_wait_that_times_out_says_what_it_waits_for(run: CommandLine) -> None:
 
     assert reported.code == 4
     assert "net.Note: an event waits for an answer, since" in reported.err
+    assert "net.Watch.n (net.Note)" in reported.err
+    assert "at-work: it is the first" in reported.err
     assert run.steps("w1", "net.Note")[0] in reported.err
 
 

@@ -86,7 +86,7 @@ def continuations(gate: Gate) -> list[HistoryRow]:
 
 def command_letters(gate: Gate) -> list[str]:
     letters = gate.deployment.dead_letters(gate.deployment.topology.commands())
-    return [headers_of(letter)["afl_dlq_reason"].decode() for letter in letters]
+    return [headers_of(letter)["afl.dlq.reason"].decode() for letter in letters]
 
 
 def asked_steps(gate: Gate) -> list[str]:

@@ -22,7 +22,7 @@ from afl_stream.errors import ConfigError
 from afl_stream.settings.config import DispatchSettings, StreamConfig
 from afl_stream.wire.messages import StepContinue
 from tests.worlds.world import World
-from tests.worlds.worlds import DURABLE, EVERYWHERE, in_worlds
+from tests.worlds.worlds import DURABLE, EVERYWHERE, SQLITE, in_worlds
 
 WORLDS = EVERYWHERE
 
@@ -304,10 +304,21 @@ def test_a_registry_runner_does_the_tasks_of_a_deployment_too(world: World, tmp_
     checkout.assert_done(runs)
 
 
-@in_worlds(DURABLE)
+@in_worlds((SQLITE,))
 @pytest.mark.parametrize("seed", range(6))
 def test_crashes_and_copies_do_no_event_twice(seed: int, world: World) -> None:
-    """Evaluators, agents and pollers die at drawn points, answers come twice: every run ends as it should."""
+    assert_crashes_and_copies_do_nothing_twice(seed, world)
+
+
+# Half a minute each.
+@in_worlds(tuple(world for world in DURABLE if world != SQLITE))
+@pytest.mark.parametrize("seed", range(2))
+def test_crashes_and_copies_do_no_event_twice_on_databases_and_brokers(seed: int, world: World) -> None:
+    assert_crashes_and_copies_do_nothing_twice(seed, world)
+
+
+def assert_crashes_and_copies_do_nothing_twice(seed: int, world: World) -> None:
+    """Let evaluators, agents and pollers die at drawn points and answers come twice: every run ends as it should."""
     draw = Random(seed)
     checkout = Checkout(world, control_partitions=2)
     runs = checkout.start(8)

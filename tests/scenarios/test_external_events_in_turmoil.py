@@ -17,7 +17,7 @@ from tests.worlds.worlds import MEMORY, MONGO, SQLITE, STANDALONE_MONGO_QUICK, i
 _AT_ONCE, _AT_ONCE_IN_MONGODB = 10, 3
 #: How many seeds there are, and how many of them in the tiers of every day. More: TURMOIL_FACTOR=10 in the environment.
 _FACTOR = int(os.environ.get("TURMOIL_FACTOR", "1"))
-_IN_MEMORY, _IN_FILES, _IN_MONGODB = 1_000 * _FACTOR, 200 * _FACTOR, 30 * _FACTOR
+_IN_MEMORY, _IN_FILES, _IN_MONGODB = 600 * _FACTOR, 120 * _FACTOR, 20 * _FACTOR
 _ALWAYS_IN_MEMORY, _ALWAYS_IN_FILES, _ALWAYS_IN_MONGODB = 30, 10, 3
 
 
@@ -76,6 +76,6 @@ def _told(world: World, seed: int, hot_steps: int) -> Mapping[str, tuple[object,
 
 
 @in_worlds([MEMORY])
-@pytest.mark.parametrize("seed", some_now(range(200), 10))
+@pytest.mark.parametrize("seed", some_now(range(80), 10))
 def test_hot_and_cold_workflows_tell_the_same_history(world: World, seed: int) -> None:
     assert _told(world, seed, hot_steps=0) == _told(world, seed, hot_steps=200_000)

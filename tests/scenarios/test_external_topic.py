@@ -7,7 +7,7 @@ import pytest
 from afl.core.limits import MAX_VALUE_DEPTH
 from afl_stream.evaluator.offsets import TopicRecreated
 from afl_stream.transport import Assignor, TopicPartition
-from afl_stream.wire.headers import headers_for
+from afl_stream.wire.headers import HeaderForm, headers_for
 from afl_stream.wire.messages import CancelWorkflow, ExternalEvent, StepContinue
 from tests.eventually import eventually
 from tests.worlds.gate import ASKING, RUN, Gate
@@ -40,7 +40,7 @@ def test_a_newer_event_pauses_its_partition_and_the_rest_continues(world: World)
     event = ExternalEvent(workflow_id=RUN, name="go", value="newer")
     headers = tuple(
         (name, b"7.0" if name == "afl_runtime_version" else value)
-        for name, value in headers_for(event, source="/tests")
+        for name, value in headers_for(event, source="/tests", form=HeaderForm.CLOUDEVENTS)
     )
     deployment.put(external, deployment.codec.encode(event, external), key=RUN.encode(), headers=headers)
     gate.send("behind it")

@@ -164,7 +164,7 @@ def test_answers_whose_time_is_over_go_together_whatever_runs_they_are_for() -> 
     desk.deployment.round()
 
     letters = desk.deployment.dead_letters(desk.deployment.topology.control())
-    assert {headers_of(letter)["afl_dlq_reason"] for letter in letters} == {b"AnswerExpired"}
+    assert {headers_of(letter)["afl.dlq.reason"] for letter in letters} == {b"AnswerExpired"}
     assert len(letters) == count
     assert desk.evaluator.stats.batches == before + 1
     assert [record.id for record in desk.deployment.store.parked()] == [f"parked/0/{count}"]
@@ -209,7 +209,7 @@ def test_a_batch_that_is_computed_again_takes_room_for_its_early_answers_once() 
     desk.send(StepContinue(step_id="early-4:ab", result={"answer": THIRD}))
 
     (letter,) = desk.deployment.dead_letters(desk.deployment.topology.control())
-    assert headers_of(letter)["afl_dlq_reason"] == b"TooManyParked"
+    assert headers_of(letter)["afl.dlq.reason"] == b"TooManyParked"
 
 
 class SlowSchemas:

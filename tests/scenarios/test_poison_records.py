@@ -40,6 +40,8 @@ def poison_for_any_topic(good: bytes) -> Iterator[Poison]:
     yield b"k", b"\x00\x00\x00\x00\x07junk", (), "bad_magic"
     yield b"k", b"\xc3\x01", (), "truncated"
     yield b"k", b"\xc3\x01" + bytes(range(8)) + b"body", (), "unknown_schema"
+    yield b"k", good, (("afl", b"no json"),), "bad_headers"
+    yield b"k", good, (("afl", b'{"afl":1,"versions":"1.0"}'),), "bad_headers"
     yield b"k", good[:-1], (), "truncated"
     yield b"k", good[:11], (), "truncated"
     yield b"k", good + b"\x00", (), "trailing_bytes"
@@ -125,13 +127,13 @@ def test_poison_between_good_records_is_dead_lettered_and_the_good_ones_are_appl
     origin = {int(headers_of(r)["number"]): r for r in deployment.records(name) if "number" in headers_of(r)}
     for number, (key, value, headers, reason) in enumerate(poison):
         letter, found = letters[number], headers_of(letters[number])
-        assert found["afl_dlq_reason"].decode() == reason, f"{number}: {found['afl_dlq_error']!r}"
+        assert found["afl.dlq.reason"].decode() == reason, f"{number}: {found['afl.dlq.error']!r}"
         assert (letter.key, letter.value) == (key, value)
         assert all(headers_of(letter)[header] == content for header, content in headers)
-        assert found["afl_dlq_topic"].decode() == name
-        assert int(found["afl_dlq_partition"]) == 0
-        assert int(found["afl_dlq_offset"]) == origin[number].offset
-        assert found["afl_dlq_error"]
+        assert found["afl.dlq.topic"].decode() == name
+        assert int(found["afl.dlq.partition"]) == 0
+        assert int(found["afl.dlq.offset"]) == origin[number].offset
+        assert found["afl.dlq.error"]
 
 
 def test_a_record_of_a_newer_format_pauses_its_partition_and_no_other(world: World) -> None:

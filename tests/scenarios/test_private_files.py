@@ -11,7 +11,7 @@ import pytest
 
 from afl.core.process.private_files import make_private_folder, tighten_file, warn_of_readers
 from afl.stores.sqlite.store import SqliteStore
-from afl_stream.audit.lines import AuditFile
+from afl_stream.audit.file_sink import AuditFile
 from tests.scenarios.command_lines import CommandLine
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from afl.core.declared_returns import DeclaredReturns
 from afl.engine.model.store import ErrorRecord
 from afl_stream.agent.agent import HandlerContext
 from afl_stream.embedded.transport import Crash
@@ -65,6 +66,19 @@ def first_cause(deployment: Deployment) -> ErrorRecord:
 def work(deployment: Deployment, facet: str, handler: Any) -> None:
     deployment.worker({facet: handler}).join()
     deployment.settle()
+
+
+def test_a_handler_knows_the_returns_of_its_facet(deployment: Deployment) -> None:
+    seen: list[DeclaredReturns | None] = []
+
+    def look(payload: dict[str, Any], context: HandlerContext) -> dict[str, Any]:
+        seen.append(context.returns)
+        return {"price": 1.5}
+
+    work(deployment, "shop.Price", look)
+    start(deployment)
+
+    assert seen == [DeclaredReturns(("price",), ("note", "more"))]
 
 
 def test_an_agent_refuses_a_key_that_is_not_declared_before_it_answers(deployment: Deployment) -> None:

@@ -156,7 +156,13 @@ def test_an_event_whose_schema_is_gone_waits_until_its_evaluator_has_announced_i
     deployment = world.deployment(DESK)
     evaluator = Watched(deployment)
     deployment.client.start(REPORT, {"subject": FIRST}, workflow_id="wf-1")
-    evaluator.settle()
+
+    def has_asked() -> bool:
+        evaluator.settle()
+        return bool(deployment.records(deployment.topology.facet(ASK)))
+
+    # A broker takes its time until it hands the start over.
+    eventually(has_asked)
     deployment.recreate(deployment.topology.schemas())
     worker = deployment.worker({ASK: answer})
 
@@ -301,7 +307,7 @@ def test_a_start_that_names_a_program_by_its_fingerprint_runs_that_or_nothing(wo
 
     assert deployment.store.load_workflow("wf-1") is None
     (letter,) = deployment.dead_letters(deployment.topology.commands())
-    assert dict(letter.headers)["afl_dlq_reason"] == b"UnknownProgram"
+    assert dict(letter.headers)["afl.dlq.reason"] == b"UnknownProgram"
 
 
 def test_a_name_points_to_a_program_under_its_own_key_only(world: World, caplog: pytest.LogCaptureFixture) -> None:
@@ -359,5 +365,5 @@ def test_a_forged_schema_that_came_first_has_its_workflow_refused_and_not_misrea
     deployment.settle()
 
     (letter,) = deployment.dead_letters(deployment.topology.commands())
-    assert b"is taken by another one" in (dict(letter.headers)["afl_dlq_error"] or b"")
+    assert b"is taken by another one" in (dict(letter.headers)["afl.dlq.error"] or b"")
     assert deployment.store.load_workflow("wf-1") is None

@@ -23,6 +23,9 @@ MARK = "c4nary"
 COMMANDS: dict[tuple[str, ...], list[str]] = {
     ("topics", "plan"): ["{program}"],
     ("topics", "apply"): ["{program}"],
+    ("schemas", "generate"): ["{program}"],
+    ("schemas", "register"): ["{program}", "--dry-run"],
+    ("schemas", "check"): ["{program}"],
     ("deploy",): ["{program}"],
     ("start",): ["Watch", "--input", 'hosts=["a"]', "--id", "w1"],
     ("evaluator",): ["--until-idle"],
@@ -31,7 +34,23 @@ COMMANDS: dict[tuple[str, ...], list[str]] = {
     ("handlers", "register"): ["{handlers}"],
     ("handlers", "list"): [],
     ("handlers", "remove"): ["net.Ping"],
+    ("asyncapi",): ["{program}"],
+    ("schemas", "export"): ["{program}"],
     ("audit",): ["--until-idle", "--file", "{folder}/audit.jsonl"],
+    ("audit", "verify"): ["{folder}/audit.jsonl"],
+    ("list",): [],
+    ("show",): ["w1"],
+    ("trace",): ["w1"],
+    ("programs", "list"): [],
+    ("programs", "show"): ["net.Watch"],
+    ("watch",): ["w2", "--timeout", "1"],
+    ("why",): ["w1"],
+    ("pause",): ["--facet", "net.Ping"],
+    ("resume",): ["--facet", "net.Ping"],
+    ("dlq", "list"): [],
+    ("dlq", "show"): ["events.net.Ping/0/0"],
+    ("dlq", "replay"): ["events.net.Ping/0/0"],
+    ("dlq", "drop"): ["events.net.Ping/0/0"],
     ("status",): ["w1"],
     ("servers",): ["--all"],
     ("continue",): ["w1:0a1b2c", "--result", "{}"],
@@ -50,7 +69,25 @@ COMMANDS: dict[tuple[str, ...], list[str]] = {
     ("retry",): ["w1"],
     ("rerun",): ["w1:0a1b2c"],
     ("reset",): ["w1"],
+    ("pubsub", "check"): ["{flow}"],
+    ("pubsub", "draw"): ["{flow}"],
+    ("pubsub", "topics"): ["{flow}", "--apply"],
+    ("pubsub", "run"): ["{flow}", "--until-idle"],
+    ("pubsub", "invoke"): ["{flow}", "1", "--request", "r1"],
+    ("pubsub", "requests"): ["{flow}"],
+    ("pubsub", "show"): ["{flow}", "r1"],
+    ("pubsub", "forget"): ["{flow}", "r1"],
+    # There is no such topic: else it would wait for messages.
+    ("pubsub", "subscribe"): ["nothing"],
+    # It ends too, for want of the topic.
+    ("bridge",): ["{flow}"],
+    ("erase",): ["w1", "--force"],
+    ("keys", "create"): [],
+    ("keys", "rotate"): [],
+    ("keys", "rewrap"): [],
+    ("keys", "list"): [],
     ("store", "check"): [],
+    ("store", "divide"): ["2"],
     ("store", "purge"): ["--older-than", "1d"],
     ("config",): [],
 }
@@ -63,6 +100,19 @@ class Setting(NamedTuple):
     environ: Mapping[str, str] = {}
     words: Sequence[str] = ()
 
+
+#: A workflow, and a bridge that reads a topic.
+FLOW = """
+from afl_stream.pubsub import EventDrivenWorkflow, InputTopic, Node, OutputTopic
+
+numbers, sums = InputTopic("numbers"), OutputTopic("sums")
+node = Node.builder().name("add").subscribe(numbers).publish_to(sums).command(lambda context, events: 1).build()
+workflow = EventDrivenWorkflow.builder().name("flow").node(node).build()
+
+
+def declare(bridge):
+    bridge.raise_events("nothing", name="news", workflow_id="w1")
+"""
 
 #: Valid settings: secrets, and urls without a connection here.
 GOOD = Setting(
@@ -161,11 +211,13 @@ class Terminal:
         self.setting = setting
         self.settings_file = folder / "afl-stream.toml"
         self.settings_file.write_text(setting.file)
+        self.flow = folder / "flow.py"
+        self.flow.write_text(FLOW)
 
     def __call__(self, *words: str) -> Called:
         logging.getLogger().handlers[:] = []
         placed = [
-            word.format(program=self.line.program, handlers=self.line.handlers, folder=self.folder)
+            word.format(program=self.line.program, handlers=self.line.handlers, folder=self.folder, flow=self.flow)
             if word.startswith("{") and word != "{}"
             else word
             for word in words
@@ -179,6 +231,8 @@ class Terminal:
 def commands_of(group: click.Group, start: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
     for name, command in group.commands.items():
         if isinstance(command, click.Group):
+            if command.invoke_without_command:
+                yield (*start, name)
             yield from commands_of(command, (*start, name))
         else:
             yield (*start, name)
@@ -226,6 +280,19 @@ def test_no_error_shows_the_secret_that_caused_it(
 
     # Each of them keeps a command from working.
     assert any(codes)
+
+
+@pytest.mark.parametrize(
+    "url", [f"kim:{MARK}/x@127.0.0.1:1/db", f"kim:{MARK}@127.0.0.1:1/db?serverSelectionTimeoutMS=1"]
+)
+def test_the_url_of_the_store_of_requests_is_shown_without_its_secret(
+    url: str, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    terminal = Terminal(here, capsys, Setting(file=f'[pubsub]\nstore = "mongodb://{url}"'))
+
+    codes = [terminal("pubsub", name, "{flow}", *words).code for name, *words in (["invoke", "1"], ["requests"])]
+
+    assert all(codes)
 
 
 @pytest.mark.parametrize(

@@ -82,7 +82,7 @@ class EvaluatorDriver:
         self._trace = trace
         self._telemetry = telemetry
         self.store = open_store()
-        self._evaluator = Evaluator(self.store, telemetry)
+        self._evaluator = Evaluator(self.store, telemetry, iterations_per_commit=1)
         self._workflow_id = ""
         self._program = CompiledProgram({})
         self.result: ExecutionResult | None = None
@@ -105,7 +105,7 @@ class EvaluatorDriver:
         if store is not self.store:
             self.store.close()
         self.store = store
-        self._evaluator = Evaluator(self.store, self._telemetry)
+        self._evaluator = Evaluator(self.store, self._telemetry, iterations_per_commit=1)
 
     def trace(self) -> Sequence[Iteration]:
         return self._trace.iterations

@@ -200,10 +200,18 @@ def lines_of(path: Path) -> list[dict[str, object]]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
-def test_a_service_logs_lines_of_json_where_its_settings_say(world: World, tmp_path: Path) -> None:
+ABOUT_STEPS = frozenset({"workflow.start", "step.created", "event.published"})
+ABOUT_STATES = frozenset({"state.transition", "iteration.start", "iteration.end"})
+
+
+@pytest.mark.parametrize(("detail", "kinds"), [("steps", ABOUT_STEPS), ("states", ABOUT_STEPS | ABOUT_STATES)])
+def test_a_service_logs_lines_of_json_as_its_settings_say(
+    world: World, tmp_path: Path, detail: str, kinds: frozenset[str]
+) -> None:
     deployment = world.deployment(SOURCE)
     path = tmp_path / "telemetry.jsonl"
-    settings = replace(deployment.config, telemetry=TelemetrySettings(sink="logging", file=str(path)))
+    telemetry = TelemetrySettings(sink="logging", detail=detail, file=str(path))
+    settings = replace(deployment.config, telemetry=telemetry)
     service = EvaluatorService(settings, EmbeddedTransport(deployment.broker), deployment.store)
     deployment.client.start("shop.W", {"n": 1}, workflow_id="wf")
     for _ in range(3):
@@ -212,10 +220,9 @@ def test_a_service_logs_lines_of_json_where_its_settings_say(world: World, tmp_p
 
     lines = lines_of(path)
     assert lines[0]["eventType"] == "workflow.start"
-    assert {"step.created", "state.transition", "iteration.end", "event.published"} <= {
-        line["eventType"] for line in lines
-    }
+    assert {line["eventType"] for line in lines} - {"dependency.resolved", "step.complete"} == kinds
     assert {line["workflowId"] for line in lines} == {"wf"}
+    assert {(line["level"], line["logger"]) for line in lines} == {("INFO", "afl.telemetry")}
 
 
 def test_telemetry_is_off_by_default() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from afl.engine.model.store import COMPLETED, PAUSED
 from afl_stream.transport import Headers, TopicPartition
-from afl_stream.wire.headers import headers_for
+from afl_stream.wire.headers import HeaderForm, headers_for
 from afl_stream.wire.messages import (
     CancelWorkflow,
     FailureReason,
@@ -47,7 +47,7 @@ def _with_version(headers: Headers, name: str, version: str) -> Headers:
 def _send(deployment: Deployment, message: Message, header: str, version: str) -> str:
     """Produce a record whose headers tell another version; the topic that it went to."""
     topic = deployment.topology.control() if hasattr(message, "step_id") else deployment.topology.commands()
-    headers = _with_version(headers_for(message, source="/tests"), header, version)
+    headers = _with_version(headers_for(message, source="/tests", form=HeaderForm.CLOUDEVENTS), header, version)
     deployment.put(topic, deployment.codec.encode(message, topic), key=WAITING.encode(), headers=headers)
     return topic
 
@@ -93,7 +93,7 @@ def test_a_record_whose_version_is_none_is_a_dead_letter_and_the_rest_continues(
     desk.finish()
 
     (letter,) = deployment.dead_letters(topic)
-    assert dict(letter.headers)["afl_dlq_reason"] == b"wrong_type"
+    assert dict(letter.headers)["afl.dlq.reason"] == b"wrong_type"
     assert deployment.workflow(WAITING).status == COMPLETED
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from afl.compiled.program import CompiledProgram, Node
 from afl.engine.model.store import COMPLETED, ERROR, Batch, ParkedRecord, WorkflowChange, WorkflowRow
+from afl.scripts.pool import ScriptResult
 from afl_stream.embedded.transport import Faults
 from afl_stream.errors import SchemaUnavailable
 from afl_stream.settings.config import EvaluatorSettings
@@ -19,8 +20,9 @@ from tests.worlds.chain import CHAIN, start_chain
 from tests.worlds.deployment import Deployment
 from tests.worlds.desk import ASK, DESK, FIRST, REPORT, SECOND, THIRD, Desk
 from tests.worlds.parties import Evaluator
+from tests.worlds.press import Presses
 from tests.worlds.world import World
-from tests.worlds.worlds import EMBEDDED, FILES, in_worlds
+from tests.worlds.worlds import EMBEDDED, FILES, SQLITE, in_worlds
 
 AWAY = BrokerUnavailable("the broker is away")
 #: Short to start and to end, with one question in between.
@@ -306,7 +308,7 @@ def test_each_command_on_a_damaged_workflow_is_one_dead_letter(world: World) -> 
     deployment.client.cancel("wf-1")
     deployment.settle()
 
-    reasons = [dict(r.headers)["afl_dlq_reason"] for r in deployment.dead_letters(deployment.topology.commands())]
+    reasons = [dict(r.headers)["afl.dlq.reason"] for r in deployment.dead_letters(deployment.topology.commands())]
     assert reasons == [b"StoreCorrupt"] * 2
     assert deployment.outcomes() == {"rejected": 2}
     deployment.crash()
@@ -332,3 +334,101 @@ def test_a_parked_answer_of_a_newer_format_waits_and_the_service_continues(world
     assert deployment.workflow("wf-1").status == COMPLETED
     assert deployment.store.parked() == [parked]
     assert deployment.dead_letters(deployment.topology.control()) == []
+
+
+def damage_step(deployment: Deployment, step_id: str) -> None:
+    """Let a stored step begin as a step does, and end too early."""
+    with closing(sqlite3.connect(deployment.config.store_path)) as connection, connection:
+        ((content,),) = connection.execute("SELECT document FROM step WHERE id=?", (step_id,)).fetchall()
+        connection.execute("UPDATE step SET document=? WHERE id=?", (content[: len(content) // 2], step_id))
+
+
+#: Uses of the first answer that come after the last one: nothing of the run is decoded before.
+LATE = {
+    "in a yield": "yield Later(answer = a.answer ++ c.answer)",
+    "where a catch stands": """
+    k = Keep(text = a.answer ++ c.answer) catch { yield Later(answer = "caught") }
+    yield Later(answer = k.text)""",
+    "in a condition": """
+    k = Keep(text = c.answer) andThen when {
+      case a.answer == "no" => { yield Later(answer = "no") }
+      case _ => { yield Later(answer = "otherwise") }
+    }""",
+}
+
+
+@in_worlds([SQLITE])
+@pytest.mark.parametrize("use", LATE)
+def test_a_damaged_step_that_is_read_late_ends_its_workflow_and_no_other(world: World, use: str) -> None:
+    program = f"""
+    namespace late {{
+      event facet Ask(question: String) => (answer: String)
+      facet Keep(text: String)
+      workflow Later() => (answer: String) andThen {{
+        a = Ask(question = "first")
+        c = Ask(question = "last")
+        {LATE[use]}
+      }}
+    }}
+    """
+    deployment = world.deployment(program, control_partitions=1, evaluator=EvaluatorSettings(hot_steps=0))
+    desk, runs = Desk(deployment), ["wf-1", "wf-2"]
+    for run in runs:
+        deployment.client.start("late.Later", {}, workflow_id=run)
+        deployment.settle()
+        desk.answer(desk.step("first", run).id, "x")
+    waiting = [desk.step("last", run).id for run in runs]
+    damage_step(deployment, desk.step("first").id)
+
+    for step_id in waiting:
+        desk.answer(step_id, "y")
+
+    ended = deployment.workflow("wf-1")
+    assert (ended.status, ended.outputs) == (ERROR, None)
+    assert "StoreCorrupt" in str(ended.error)
+    assert deployment.workflow("wf-2").status == COMPLETED
+    (letter,) = deployment.dead_letters(deployment.topology.control())
+    assert letter.key == b"wf-1"
+    deployment.crash()
+
+
+class LongTexts(Presses):
+    """Runs scripts whose result is a text that brings a run near its limit of state."""
+
+    def end_first(self) -> None:
+        _, future = self.lying.popleft()
+        future.set_result(ScriptResult(result={"text": "x" * 70_000}, printed="", duration_s=0.0))
+
+
+@in_worlds([SQLITE])
+def test_a_damaged_step_that_is_measured_when_a_script_ends_ends_its_workflow(world: World) -> None:
+    program = """
+    namespace late {
+      event facet Ask(question: String) => (answer: String)
+      facet Label(item: String) => (text: String) script { result["text"] = params["item"].upper() }
+      workflow Later() => (answer: String) andThen {
+        a = Ask(question = "first")
+        c = Ask(question = "last")
+        l = Label(item = c.answer)
+        yield Later(answer = l.text)
+      }
+    }
+    """
+    texts = LongTexts(holds=True)
+    settings = EvaluatorSettings(hot_steps=0, max_state_bytes=100_000)
+    deployment = world.deployment(program, control_partitions=1, evaluator=settings, scripts=texts)
+    desk = Desk(deployment)
+    deployment.client.start("late.Later", {}, workflow_id="wf-1")
+    deployment.settle()
+    for question in ("first", "last"):
+        deployment.send(StepContinue(step_id=desk.step(question).id, result={"answer": "x"}))
+        deployment.round()
+    damage_step(deployment, desk.step("first").id)
+
+    texts.release()
+    for _ in range(3):
+        deployment.round()
+
+    assert deployment.workflow("wf-1").status == ERROR
+    assert "StoreCorrupt" in str(deployment.workflow("wf-1").error)
+    deployment.crash()

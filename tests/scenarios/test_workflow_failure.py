@@ -83,7 +83,7 @@ def park_answers(desk: Desk) -> None:
 
 def dead_letters_of_control(desk: Desk) -> list[bytes]:
     letters = desk.deployment.dead_letters(desk.deployment.topology.control())
-    return [headers_of(letter)["afl_dlq_reason"] for letter in letters]
+    return [headers_of(letter)["afl.dlq.reason"] for letter in letters]
 
 
 def assert_that_the_good_one_was_answered(desk: Desk) -> None:

@@ -25,9 +25,10 @@ from afl.telemetry.telemetry import Telemetry
 from afl_stream.client.client import Client
 from afl_stream.embedded.transport import EmbeddedBroker, Faults
 from afl_stream.partitioner import partition_for
-from afl_stream.programs.deployment_codec import open_codec
+from afl_stream.registry.deployment_codec import DeploymentCodec
 from afl_stream.settings.config import StreamConfig
 from afl_stream.topics.declared import Topology
+from afl_stream.tracing.tracer import Tracer
 from afl_stream.transport import CommittedOffset, Headers, Record, TopicPartition
 from afl_stream.wire.codec import Codec
 from afl_stream.wire.headers import headers_for
@@ -57,7 +58,7 @@ def program_of(source: str) -> CompiledProgram:
 class Deployment:
     """Topics, rows and parties of one deployment. Worlds make them."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - parts of a deployment, by name
         self,
         config: StreamConfig,
         cluster: Cluster,
@@ -65,6 +66,7 @@ class Deployment:
         *sources: str,
         clock: ManualClock | None = None,
         telemetry: Telemetry | None = None,
+        tracer: Tracer | None = None,
         scripts: ScriptRunner | None = None,
         agent_group: str = "workers",
         processes: ProcessParties | None = None,
@@ -75,6 +77,7 @@ class Deployment:
         self.stores = stores
         self.clock = clock or ManualClock(START_MS)
         self.telemetry = telemetry
+        self.tracer = tracer
         self.scripts = scripts
         #: The group that all agents of the deployment are in.
         self.agent_group = agent_group
@@ -95,8 +98,9 @@ class Deployment:
         self.workers: list[Worker] = []
         self.transport = self.cluster.transport(Faults())
         self.store = self.open_store(Faults())
-        self.client = Client(self.config, self.transport)
-        self.codec: Codec = open_codec(self.config, self.transport, self.topology)
+        self.client = Client(self.config, self.transport, tracer=self.tracer)
+        self._schemas = DeploymentCodec(self.config, self.transport, self.topology)
+        self.codec: Codec = self._schemas.codec
 
     def open_store(self, faults: Faults) -> EngineStore:
         """Another connection to the store, as another process has it."""
@@ -124,6 +128,8 @@ class Deployment:
         for party in self.parties():
             party.kill()
         self.transport.abandon()
+        self._schemas.close_registry()
+        self.client._schemas.close_registry()  # Its transport is gone, so that it is not closed itself.
         self.cluster.crash()
         self.stores.crash()
 
@@ -194,6 +200,19 @@ class Deployment:
             if quiet >= _QUIET_ROUNDS and self.cluster.has_delivered_all(self):
                 return
         raise AssertionError("the deployment does not come to rest")
+
+    def hear_pauses(self) -> None:
+        """Let evaluators and agents take in what the definitions topic says of pauses."""
+        self.client.definitions.refresh()
+        wanted = self.client.definitions.pauses.records
+        deadline_s = time.monotonic() + _DELIVERY_DEADLINE_S
+        while time.monotonic() < deadline_s:
+            self.round()
+            heard = [evaluator.service._definitions.pauses.records for evaluator in self.evaluators]
+            heard += [worker.agent._paused._pauses.records for worker in self.workers if worker.agent._paused]
+            if all(records == wanted for records in heard):
+                return
+        raise AssertionError("the pauses are not heard of")
 
     def rebalance(self) -> None:
         """Have the evaluators give their partitions up and take them again."""

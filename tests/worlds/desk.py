@@ -99,7 +99,7 @@ class Desk:
         """Why commands are dead letters: the reason, and the text for people."""
         letters = self.deployment.dead_letters(self.deployment.topology.commands())
         headers = [headers_of(letter) for letter in letters]
-        return [(found["afl_dlq_reason"].decode(), found["afl_dlq_error"].decode()) for found in headers]
+        return [(found["afl.dlq.reason"].decode(), found["afl.dlq.error"].decode()) for found in headers]
 
 
 def step_id_of(question: str, workflow_id: str) -> str:

@@ -133,4 +133,4 @@ class Gate:
         """Why events are dead letters: the reason, and the text for people."""
         letters = self.deployment.dead_letters(self.deployment.topology.external())
         headers = [headers_of(letter) for letter in letters]
-        return [(found["afl_dlq_reason"].decode(), found["afl_dlq_error"].decode()) for found in headers]
+        return [(found["afl.dlq.reason"].decode(), found["afl.dlq.error"].decode()) for found in headers]

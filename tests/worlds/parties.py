@@ -54,6 +54,7 @@ class Evaluator:
             telemetry=deployment.telemetry,
             probe=faults.probe,
             scripts=deployment.scripts,
+            tracer=deployment.tracer,
         )
 
     def turn(self) -> int:
@@ -100,7 +101,7 @@ class Worker:
             commit_interval_s=0.0,
             poll_timeout_s=0.0,
         )
-        self.agent = Agent(config, self.transport, probe=faults.probe)
+        self.agent = Agent(config, self.transport, probe=faults.probe, tracer=deployment.tracer)
         for facet, handler in handlers.items():
             self.agent.register(facet, handler)
 

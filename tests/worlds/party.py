@@ -5,6 +5,7 @@
     python -m tests.worlds.party agent --registry --topics 'shop.*'
     python -m tests.worlds.party poller --handlers tests.integration.desk_handlers
     python -m tests.worlds.party audit --file audit.jsonl
+    python -m tests.worlds.party bridge --handlers tests.integration.bridge_declarations
 
 Settings come from the environment (`AFL_...`). On stdout: `ready` when an evaluator has partitions, or an agent or an
 audit has joined its group; at a clean end, which SIGTERM asks for, one line of JSON that counts what was done.
@@ -13,6 +14,7 @@ audit has joined its group; at a clean end, which SIGTERM asks for, one line of 
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import logging
 import os
@@ -31,6 +33,7 @@ from afl.runtime import AgentPoller, AgentPollerConfig
 from afl_stream.agent.agent import Agent, AgentConfig
 from afl_stream.agent.registry_agent import RegistryAgent
 from afl_stream.audit.audit import Audit, AuditConfig, AuditFile
+from afl_stream.bridge import Bridge
 from afl_stream.commands.stored_handlers import StoredHandlers
 from afl_stream.evaluator.service import EvaluatorService
 from afl_stream.evaluator.stores import open_configured_store
@@ -162,9 +165,24 @@ def run_audit(config: StreamConfig, fate: Fate, file: Path) -> int:
     return code
 
 
+def run_bridge(config: StreamConfig, fate: Fate, modules: Sequence[str]) -> int:
+    """Run a bridge that does what the `declare` of each module says."""
+    transport = KafkaTransport(config)
+    bridge = Bridge(config, probe=fate)
+    for module in modules:
+        importlib.import_module(module).declare(bridge)
+    stop = StopFlag()
+    with draining(stop.set), bridge.running(transport):
+        say("ready")
+        stop.wait()
+    transport.close()
+    say(json.dumps(asdict(bridge.counts)))
+    return 0
+
+
 def parse(words: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="party")
-    parser.add_argument("role", choices=("evaluator", "agent", "audit", "poller"))
+    parser.add_argument("role", choices=("evaluator", "agent", "audit", "poller", "bridge"))
     parser.add_argument("--at", default="", help="the point at which it acts")
     parser.add_argument("--passes", type=int, default=1, help="which pass of the point, from 1")
     parser.add_argument("--act", choices=sorted(ACTS), default="kill")
@@ -185,6 +203,8 @@ def main(words: Sequence[str]) -> int:
         return run_evaluator(config, fate)
     if given.role == "poller":
         return run_poller(config, fate, given.handlers)
+    if given.role == "bridge":
+        return run_bridge(config, fate, given.handlers)
     if given.registry:
         return run_registry_agent(config, fate, given.topics, given.group)
     if given.role == "agent":

@@ -65,6 +65,10 @@ class ProcessParties:
         """Start an audit that writes to this file."""
         return self._party("audit", ["--file", str(file)], at, passes, act, {})
 
+    def bridge(self, module: str, at: str = "", passes: int = 1, act: str = "kill") -> Party:
+        """Start a bridge that does what a module declares."""
+        return self._party("bridge", ["--handlers", module], at, passes, act, {})
+
     def command(self, *words: str, **environment: str) -> Party:
         """Start the command line as people do."""
         return self._processes.start(words[0], "afl_stream", *words, environment={**self.environment, **environment})

@@ -27,12 +27,14 @@ _SHOWN_LINES = 40
 class Party:
     """One process. What it writes goes to two files, `NAME.out` and `NAME.err`."""
 
-    def __init__(self, name: str, folder: Path, words: Sequence[str], environment: Mapping[str, str]) -> None:
+    def __init__(
+        self, name: str, folder: Path, words: Sequence[str], environment: Mapping[str, str], python: str
+    ) -> None:
         self.name = name
         self.out, self._err = folder / f"{name}.out", folder / f"{name}.err"
         with self.out.open("wb") as out, self._err.open("wb") as err:
             self._process = subprocess.Popen(
-                [sys.executable, "-S", "-E", str(_LEASH), str(os.getpid()), sys.executable, "-m", *words],
+                [sys.executable, "-S", "-E", str(_LEASH), str(os.getpid()), python, "-m", *words],
                 cwd=folder,
                 env={**os.environ, **environment, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"},
                 stdin=subprocess.DEVNULL,
@@ -167,9 +169,11 @@ class Processes(AbstractContextManager["Processes"]):
         self._folder = folder
         self.started: list[Party] = []
 
-    def start(self, role: str, *words: str, environment: Mapping[str, str]) -> Party:
-        """Start `python -m MODULE ARGUMENTS...`; the role is for its name."""
-        party = Party(f"{len(self.started)}-{role}", self._folder, words, environment)
+    def start(
+        self, role: str, *words: str, environment: Mapping[str, str], python: str | Path = sys.executable
+    ) -> Party:
+        """Start `python -m MODULE ARGUMENTS...`, by default with this interpreter; the role is for its name."""
+        party = Party(f"{len(self.started)}-{role}", self._folder, words, environment, str(python))
         self.started.append(party)
         return party
 

@@ -189,7 +189,7 @@ class Signals:
         """Why events are dead letters: the reason, and the text for people."""
         letters = self.deployment.dead_letters(self.deployment.topology.external())
         headers = [headers_of(letter) for letter in letters]
-        return [(found["afl_dlq_reason"].decode(), found["afl_dlq_error"].decode()) for found in headers]
+        return [(found["afl.dlq.reason"].decode(), found["afl.dlq.error"].decode()) for found in headers]
 
     def assert_nothing_is_left(self) -> None:
         """No timer, no outbox row, no parked record is left, and a check of the store finds nothing."""

@@ -20,10 +20,14 @@ from afl_stream.settings.config import (
     DispatchSettings,
     EmbeddedSettings,
     EvaluatorSettings,
+    LifecycleSettings,
     StreamConfig,
     TopicSettings,
+    WireSettings,
     load_config,
 )
+from afl_stream.settings.sensitive import KeySettings, SensitiveSettings
+from afl_stream.tracing.tracer import Tracer
 from tests.worlds.deployment import START_MS, Deployment
 from tests.worlds.embedded_cluster import EmbeddedCluster
 from tests.worlds.kafka_cluster import SESSION_TIMEOUT_MS, KafkaCluster
@@ -44,8 +48,13 @@ class Settings(TypedDict, total=False):
     agent: AgentSettings
     control_partitions: int
     max_event_bytes: int
+    wire: WireSettings
+    lifecycle: LifecycleSettings
     telemetry: Telemetry | None
+    tracer: Tracer | None
     scripts: ScriptRunner | None
+    sensitive: SensitiveSettings
+    keys: KeySettings
 
 
 class World(ABC):
@@ -99,6 +108,7 @@ class KafkaWorld(World):
             self._new_stores(),
             *sources,
             telemetry=settings.get("telemetry"),
+            tracer=settings.get("tracer"),
             scripts=settings.get("scripts"),
             agent_group=f"{config.prefix}workers",
         )
@@ -191,6 +201,7 @@ def _embedded(folder: Path | None, stores: Stores, sources: tuple[str, ...], set
         *sources,
         clock=clock,
         telemetry=settings.get("telemetry"),
+        tracer=settings.get("tracer"),
         scripts=settings.get("scripts"),
     )
 
@@ -207,6 +218,10 @@ def _config(base: StreamConfig, settings: Settings) -> StreamConfig:
         agent=settings.get("agent", base.agent),
         answers=settings.get("answers", base.answers),
         dispatch=settings.get("dispatch", base.dispatch),
+        wire=settings.get("wire", base.wire),
+        sensitive=settings.get("sensitive", base.sensitive),
+        keys=settings.get("keys", base.keys),
+        lifecycle=settings.get("lifecycle", base.lifecycle),
     )
 
 

@@ -19,8 +19,8 @@ from afl_stream.audit.audit import Audit, AuditConfig, AuditStream
 from afl_stream.client.client import Client
 from afl_stream.evaluator.service import EvaluatorService
 from afl_stream.kafka.transport import KafkaTransport
-from afl_stream.programs.deployment_codec import open_codec
 from afl_stream.reading.topic_log import TopicLog
+from afl_stream.registry.deployment_codec import DeploymentCodec
 from afl_stream.settings.config import KafkaSettings, StreamConfig, TopicSettings
 from afl_stream.topics.declared import Topology
 from afl_stream.transport import Record, TopicPartition, UnreadableHeaders
@@ -131,7 +131,7 @@ class EveryReader:
 @pytest.mark.long
 def test_no_record_ends_a_reader(kafka_bootstrap: str, kafka_prefix: str, tmp_path: Path) -> None:
     readers = EveryReader(kafka_bootstrap, kafka_prefix, tmp_path)
-    codec = open_codec(readers.config, readers.transport, Topology(readers.config))
+    codec = DeploymentCodec(readers.config, readers.transport, Topology(readers.config)).codec
 
     @given(records=st.lists(any_records(codec), min_size=RECORDS, max_size=RECORDS), gzip=st.booleans())
     @settings(max_examples=5, deadline=None, suppress_health_check=list(HealthCheck), database=None)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.eventually import eventually
-from tests.integration.kafka.test_cli_on_kafka import KafkaCommandLine, _command_line
+from tests.integration.kafka.test_cli_on_kafka import KafkaCommandLine, kafka_command_line
 from tests.worlds.processes import DEADLINE_S, Processes
 from tools.kafka import Cluster
 
@@ -34,7 +34,7 @@ def plans(command_line: KafkaCommandLine) -> set[tuple[str, int, str, tuple[str,
 def test_topics_have_three_copies_and_are_told_where_they_have_fewer(
     cluster: Cluster, processes: Processes, tmp_path: Path
 ) -> None:
-    single = _command_line(tmp_path, cluster.bootstrap, "single.", processes)
+    single = kafka_command_line(tmp_path, cluster.bootstrap, "single.", processes)
     nothing_set = {name: text for name, text in single.environment.items() if name != "AFL_TOPICS_REPLICATION"}
     usual = replace(single, environment={**nothing_set, "AFL_PREFIX": "usual."})
     missing = {("create", 3, "2", ())}

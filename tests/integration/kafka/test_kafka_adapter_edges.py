@@ -1,6 +1,7 @@
 """The Kafka transport at the edges of librdkafka: nothing is skipped, and nothing fails in silence."""
 
 import ctypes
+import gc
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -274,12 +275,13 @@ def test_a_topic_that_is_deleted_while_it_is_read_is_told_of(
 def test_a_member_that_another_one_has_replaced_for_good_says_so_again_and_again(
     kafka_bootstrap: str, open_transport: OpenTransport
 ) -> None:
-    transport = open_transport(kafka_bootstrap, consumer=_QUICK_CLASSIC | {"group.instance.id": "the one"})
+    transport = open_transport(kafka_bootstrap, instance_id="the one")
+    again = open_transport(kafka_bootstrap, instance_id="the one")
     topic, group = ten_records_in(transport, 1), unique("group")
     first = Member(transport, topic, Assignor.RANGE, group)
     first.read_until(lambda: len(first.offsets.get(0, ())) == 10)
 
-    second = Member(transport, topic, Assignor.RANGE, group)
+    second = Member(again, topic, Assignor.RANGE, group)
     eventually(lambda: (first.read(), second.read(), len(first.raised) >= 3)[2])
 
     assert all(type(error) is TransportError and "group.instance.id" in str(error) for error in first.raised)
@@ -455,3 +457,90 @@ def test_what_ends_a_transaction_is_no_record_that_waits(kafka_bootstrap: str, k
 
     eventually(has_told, 60)
     transport.close()
+
+
+@pytest.mark.parametrize("is_member", [False, True], ids=["a reader", "a member"])
+def test_a_closed_consumer_is_freed_without_the_garbage_collector(
+    kafka_bootstrap: str, open_transport: Callable[..., KafkaTransport], is_member: bool
+) -> None:
+    transport = open_transport(kafka_bootstrap)
+    topic = make_topic(transport, partitions=1)
+
+    def use_one() -> None:
+        consumer = transport.consumer(unique("readers") if is_member else None)
+        if is_member:
+            consumer.subscribe([topic])
+        else:
+            consumer.assign({TopicPartition(topic, 0): 0})
+        consumer.poll(0.1)
+        consumer.close()
+
+    def clients() -> int:
+        return sum(isinstance(thing, confluent_kafka.Consumer) for thing in gc.get_objects())
+
+    gc.collect()
+    gc.disable()
+    try:
+        before = clients()
+        for _ in range(3):
+            use_one()
+        assert clients() == before
+    finally:
+        gc.enable()
+
+
+def test_a_closed_producer_is_freed_without_the_garbage_collector(
+    kafka_bootstrap: str, open_transport: Callable[..., KafkaTransport]
+) -> None:
+    transport = open_transport(kafka_bootstrap)
+    topic = make_topic(transport, partitions=1)
+
+    def use_one() -> None:
+        producer, delivered = transport.producer(), Deliveries()
+        producer.produce(topic, b"1", on_delivery=delivered)
+        producer.close()
+
+    def clients() -> int:
+        return sum(isinstance(thing, confluent_kafka.Producer) for thing in gc.get_objects())
+
+    gc.collect()
+    gc.disable()
+    try:
+        before = clients()
+        for _ in range(3):
+            use_one()
+        assert clients() == before
+    finally:
+        gc.enable()
+
+
+def test_a_closed_transport_leaves_no_thread_of_a_client_to_what_still_refers_to_it(kafka_bootstrap: str) -> None:
+    def client_threads() -> int:
+        # A thread may end while its name is read.
+        names = [task.name for task in Path("/proc/self/task").iterdir() if _name_of(task).startswith("rdk:")]
+        return len(names)
+
+    gc.collect()
+    before = client_threads()
+    transport = KafkaTransport(settings_for(kafka_bootstrap))
+    topic = make_topic(transport, partitions=1)
+    producer, consumer, admin = transport.producer(), transport.consumer(None), transport.admin()
+    write(transport, topic, b"1")
+    consumer.assign({TopicPartition(topic, 0): 0})
+    assert client_threads() > before
+
+    transport.close()
+
+    eventually(lambda: client_threads() <= before, 20)
+    with pytest.raises(TransportError, match="this producer is closed"):
+        producer.produce(topic, b"2")
+    with pytest.raises(TransportError, match="this admin client is closed"):
+        admin.topic_names()
+    assert (producer.poll(0), producer.flush(1)) == (0, 0)
+
+
+def _name_of(task: Path) -> str:
+    try:
+        return (task / "comm").read_text()
+    except OSError:
+        return ""

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.kafka.test_cli_on_kafka import KafkaCommandLine, _command_line
+from tests.integration.kafka.test_cli_on_kafka import KafkaCommandLine, kafka_command_line
 from tests.scenarios.command_lines import Called
 from tests.worlds.processes import Processes
 
@@ -17,7 +17,7 @@ Order = Callable[[KafkaCommandLine], None]
 
 @pytest.fixture
 def on_kafka(tmp_path: Path, kafka_bootstrap: str, kafka_prefix: str, processes: Processes) -> KafkaCommandLine:
-    return _command_line(tmp_path, kafka_bootstrap, kafka_prefix, processes)
+    return kafka_command_line(tmp_path, kafka_bootstrap, kafka_prefix, processes)
 
 
 def embedded(on_kafka: KafkaCommandLine) -> KafkaCommandLine:

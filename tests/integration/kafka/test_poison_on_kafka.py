@@ -52,10 +52,10 @@ def assert_dead_lettered(deployment: Deployment, topic: str, poison: Poison) -> 
         name = headers["poison"].decode()
         key, value, reason = poison[name]
         assert (letter.key, letter.value) == (key, value)
-        assert headers["afl_dlq_reason"].decode() == reason, f"{name}: {headers['afl_dlq_error']!r}"
-        assert headers["afl_dlq_topic"].decode() == topic
-        assert headers["afl_dlq_partition"].decode() == str(came[name].partition)
-        assert headers["afl_dlq_offset"].decode() == str(came[name].offset)
+        assert headers["afl.dlq.reason"].decode() == reason, f"{name}: {headers['afl.dlq.error']!r}"
+        assert headers["afl.dlq.topic"].decode() == topic
+        assert headers["afl.dlq.partition"].decode() == str(came[name].partition)
+        assert headers["afl.dlq.offset"].decode() == str(came[name].offset)
 
 
 def assert_orders_done(deployment: Deployment, orders: list[str]) -> None:
@@ -155,5 +155,5 @@ def test_an_event_that_kills_its_agent_is_parked_after_so_many_crashes_and_its_w
     assert (failed.error.type, failed.error.facet) == ("PoisonEvent", "shop.Price")
     assert deaths >= MAX_CRASHES
     (letter,) = deployment.dead_letters(deployment.topology.facet("shop.Price"))
-    assert headers_of(letter)["afl_dlq_reason"] == b"PoisonEvent"
+    assert headers_of(letter)["afl.dlq.reason"] == b"PoisonEvent"
     assert letter.key == failed.error.step_id.encode()

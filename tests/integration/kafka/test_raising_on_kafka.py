@@ -154,7 +154,7 @@ def test_the_client_is_told_what_becomes_of_each_event(deployments: Deployments)
     assert raised("approval", 5, "a-3") == (EventOutcome.LATE, None)
     assert deployment.workflow("order-17").outputs == {"by": [1, 4]}
     (letter,) = deployment.dead_letters(deployment.topology.external())
-    assert dict(letter.headers)["afl_dlq_reason"] == b"TooManyPendingEvents"
+    assert dict(letter.headers)["afl.dlq.reason"] == b"TooManyPendingEvents"
 
 
 def test_the_command_waits_for_the_outcome_and_ends_by_the_table(deployments: Deployments) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from afl.config import MongoDBConfig
+from examples.package_check.dpkg import has_dpkg
 from tests.architecture.page_tables import ROOT
 from tests.architecture.shell_sessions import files_of, type_page
 from tests.worlds.requirements import required_tool
@@ -107,5 +108,22 @@ def test_what_the_page_about_the_approval_has_people_type_ends_as_it_says(
         clone,
         environment={"AFL_PREFIX": kafka_prefix, "PYTHONPATH": ""},
         in_place_of={"localhost:9092": kafka_bootstrap, "-t afl.external": f"-t {kafka_prefix}external"},
+        timeout_s=240,
+    )
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("example", ["package_check", "release_notes"])
+def test_what_the_page_of_an_example_has_people_type_ends_as_it_says(
+    kafka_bootstrap: str, kafka_prefix: str, clone: Path, example: str
+) -> None:
+    page = ROOT / "examples" / example / "README.md"
+    if example == "package_check" and not has_dpkg(Path("/")):
+        pytest.skip("the packages of this machine are not dpkg's")
+    type_page(
+        page.read_text(),
+        clone,
+        environment={"AFL_PREFIX": kafka_prefix, "PYTHONPATH": str(clone)},
+        in_place_of={"localhost:9092": kafka_bootstrap},
         timeout_s=240,
     )

@@ -44,6 +44,7 @@ from tests.contract.store_rows import (
     task,
     workflow_row,
 )
+from tests.contract.visibility_contract import VisibilityContract
 from tests.contract.waiting_contract import DurableWaitingContract, WaitingContract
 from tests.eventually import eventually
 from tests.unit.engine.restarts import ForgetfulEngine
@@ -58,7 +59,9 @@ def database(mongodb_of_either_kind: MongoDBConfig) -> MongoDBConfig:
     return mongodb_of_either_kind
 
 
-class TestMongoStore(StoreContract, PublicFaceContract, WaitingContract, DurableContract, DurableWaitingContract):
+class TestMongoStore(
+    StoreContract, PublicFaceContract, VisibilityContract, WaitingContract, DurableContract, DurableWaitingContract
+):
     @pytest.fixture
     def store(self, database: MongoDBConfig, clock: ManualClock) -> Iterator[WholeStore]:
         store = MongoStore.from_config(database, clock=clock)

@@ -13,9 +13,10 @@ from afl.engine.model.entities import LogDefinition, TaskState
 from afl.engine.model.store import Batch, ScheduleChange, ScheduleRow, TaskEnd, TimerKind, TimerRow
 from afl.engine.states import EventState, StepState
 from afl.stores.memory.store import MemoryStore
+from afl.stores.mongo.command_forms import of_commit
 from afl.stores.mongo.documents import Arrivals
 from afl.stores.mongo.store import MongoStore
-from afl.stores.mongo.writes import Removal, Writes, of_commit
+from afl.stores.mongo.writes import Removal, Writes
 from tests.contract.store_rows import WholeStore, change, start, step_document, task, workflow_row
 from tests.contract.waiting_contract import continued, event, next_execution, put, taken, timer
 from tests.eventually import eventually
@@ -169,5 +170,5 @@ def test_a_store_of_the_format_before_gets_what_it_lacks_and_keeps_its_rows(
     with MongoClient[dict[str, Any]](url) as client:
         identity = client[name]["store"].find_one({"_id": "identity"})
     assert identity is not None
-    assert identity["format"] == 2
+    assert identity["format"] == 3
     again.close()

@@ -1,5 +1,8 @@
 """Compiling texts and files, and what is raised when that fails."""
 
+import gc
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,7 +13,7 @@ from afl.errors import CompileError, ParseError, SourceUnreadable
 from afl.parser import AFLParser
 from afl.validator import AFLValidator, ValidationError, ValidationResult, validate
 
-from .programs import BILLING
+from .programs import BILLING, EVERYTHING
 
 
 def test_a_program_with_warnings_compiles_and_tells_them() -> None:
@@ -146,3 +149,31 @@ def test_messages_keep_the_words_that_users_look_for(text: str, fragment: str) -
     result = validate(afl.parse(f"namespace n {{ {text} }}"))
 
     assert any(fragment in item.message for item in result.errors)
+
+
+@pytest.mark.parametrize("text", [BILLING, EVERYTHING])
+def test_a_compiled_programs_tree_is_free_without_the_collector(text: str) -> None:
+    compile_text(text)
+    gc.collect()
+    gc.disable()
+    try:
+        before = sum(isinstance(item, afl.ASTNode) for item in gc.get_objects())
+        compiled = compile_text(text)
+        after = sum(isinstance(item, afl.ASTNode) for item in gc.get_objects())
+    finally:
+        gc.enable()
+
+    assert compiled.program_json["type"] == "Program"
+    assert after == before
+
+
+def test_a_mixin_of_the_runtime_is_compared_with_no_other_name() -> None:
+    script = (
+        "import sys\n"
+        "from afl.compiler import compile_text\n"
+        "compile_text('namespace n { facet F() event facet G() with Timeout(ms = 5) with Retry(times = 2) }')\n"
+        "print('difflib' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+
+    assert done.stdout == "False\n"

@@ -17,7 +17,7 @@ from afl.graph.dot import dot
 from afl.graph.layering import GAP_ACROSS, place
 from afl.graph.layout import Box, layout
 from afl.graph.mermaid import mermaid
-from afl.graph.model import everything
+from afl.graph.picture import everything
 from afl.graph.svg import svg
 from afl.graph.wording import expression, short
 

@@ -9,9 +9,10 @@ from afl.compiled.program import CompiledProgram
 from afl.compiler import compile_text
 from afl_stream.evaluator.control_loop import ControlStats
 from afl_stream.evaluator.outcomes import Outcome
-from benchmarks.loop import LoopFigures, Pair, ratios, source
+from benchmarks.loop import LoopFigures, Pair, ratios
 from benchmarks.loop_floor import FloorEvaluator, decoded, encoded
-from benchmarks.loop_processes import FACET, WARM, Stopwatch
+from benchmarks.loop_processes import WARM, Stopwatch
+from benchmarks.loop_program import FACET, source
 from tests.random_programs.expressions import Value
 from tests.random_programs.interpreter import Interpreter
 
@@ -84,7 +85,7 @@ def test_the_ratios_are_medians_of_the_pairs_own_ratios() -> None:
     assert ratios(pairs) == {"round_trips_ratio": 0.5, "cpu_ratio": 3.0, "p50_ratio": 2.0}
 
 
-def stats(applied: int) -> ControlStats:
+def stats(applied: int, runnable: int = 0) -> ControlStats:
     return ControlStats(
         outcomes={Outcome.APPLIED: applied},
         batches=0,
@@ -92,7 +93,7 @@ def stats(applied: int) -> ControlStats:
         positions_lost=0,
         published=0,
         unacknowledged=0,
-        runnable=0,
+        runnable=runnable,
         scripts=0,
         undeliverable={},
         doubled=frozenset(),
@@ -120,3 +121,16 @@ def test_the_stopwatch_waits_when_the_first_workflow_is_complete_and_stops_when_
     measured = stopwatch.figures()
     assert measured.round_trips == 6
     assert measured.batches == 2
+
+
+def test_the_stopwatch_does_not_stop_while_a_workflow_has_more_to_do_than_its_answers_say() -> None:
+    stop = threading.Event()
+    stopwatch = Stopwatch(2, 3, stop, io.StringIO(), io.StringIO("go\n"))
+
+    # All records are applied, and a workflow has used its budget of the batch up: its end comes in a later batch.
+    for applied, runnable in ((4, 0), (11, 0), (12, 1)):
+        stopwatch.on_batch(stats(applied, runnable))
+    assert not stop.is_set()
+
+    stopwatch.on_batch(stats(12))
+    assert stop.is_set()

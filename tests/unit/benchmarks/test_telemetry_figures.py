@@ -29,9 +29,11 @@ def test_the_watched_run_is_watched_and_the_other_is_not() -> None:
 def test_the_last_line_is_an_object_of_the_ratios() -> None:
     out = io.StringIO()
 
-    main(["--steps", "5", "--pairs", "1", "--least-steps", "5"], out)
+    main(["--steps", "5", "--pairs", "1", "--least-steps", "5", "--workflows", "2"], out)
 
     assert set(json.loads(out.getvalue().splitlines()[-1])) == {
+        "evaluator_logging",
+        "evaluator_logging_states",
         "off",
         "logging_errors_only",
         "logging",

@@ -10,9 +10,10 @@ from anthropic import Anthropic
 
 from afl.evaluation.evaluator import ExecutionResult
 from afl.runtime import ClaudeAgentRunner
-from afl.runtime.agent import ClaudeKeyUnusable, async_claude_client, claude_client
+from afl.runtime import errors as runtime_errors
+from afl.runtime.agent import ClaudeKeyUnusable, ClaudeNotInstalled, async_claude_client, claude_client
 from tests.unit.claude.helpdesk import Helpdesk
-from tests.unit.claude.messages_api import messages_api
+from tests.worlds.messages_api import messages_api
 
 KEY = "sk-ant-c4nary"
 
@@ -63,3 +64,8 @@ def test_the_cause_of_a_failure_is_left_out_of_tracebacks(monkeypatch: pytest.Mo
 
     assert "ValueError: refused: ********" in error
     assert KEY not in error
+
+
+def test_errors_of_the_client_are_errors_of_the_runtime_as_before() -> None:
+    assert issubclass(ClaudeKeyUnusable, runtime_errors.RuntimeError)
+    assert issubclass(ClaudeNotInstalled, runtime_errors.RuntimeError)

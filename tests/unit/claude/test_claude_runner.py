@@ -21,7 +21,7 @@ from afl.evaluation.evaluator import Evaluator, ExecutionResult
 from afl.runtime import ClaudeAgentRunner, SqliteStore, ToolRegistry
 from afl.runtime.agent import DEFAULT_MODEL, claude_client, default_model
 from tests.unit.claude.helpdesk import Helpdesk
-from tests.unit.claude.messages_api import HttpError, Message, MessagesApi, messages_api, says, text, use
+from tests.worlds.messages_api import HttpError, Message, MessagesApi, messages_api, says, text, use
 
 
 def run(

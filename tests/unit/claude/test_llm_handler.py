@@ -13,7 +13,7 @@ from afl.runtime.agent import ClaudeCutOff, ClaudeGaveNoAnswer, ClaudeUnavailabl
 from afl.workers.polling_server import PollingServer
 from tests.eventually import eventually
 from tests.unit.claude.helpdesk import PROGRAM, Helpdesk, compiled
-from tests.unit.claude.messages_api import Message, MessagesApi, messages_api, says, text, use
+from tests.worlds.messages_api import Message, MessagesApi, messages_api, says, text, use
 from tests.worlds.world import embedded
 
 COLOUR = ToolDefinition(

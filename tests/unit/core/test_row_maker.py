@@ -76,12 +76,24 @@ def test_a_module_with_another_order_is_not_imported(path: str) -> None:
         exec(code, {"__name__": path.removesuffix(".py").replace("/", "."), "__file__": path})
 
 
+def _count(value: ast.expr) -> int:
+    """Return how many values an element of a row stands for: more than one where it is a slice, `*event[:5]`."""
+    if not isinstance(value, ast.Starred):
+        return 1
+    assert isinstance(value.value, ast.Subscript)
+    assert isinstance(value.value.slice, ast.Slice), "only a slice says how many"
+    first, last = (
+        ast.literal_eval(bound) if bound else 0 for bound in (value.value.slice.lower, value.value.slice.upper)
+    )
+    return int(last) - int(first)
+
+
 @pytest.mark.parametrize("path", MAKERS)
 def test_a_maker_is_given_a_value_for_each_of_its_names(path: str) -> None:
     module = parsed(path)
     for name, call in calls_of_row_maker(module):
         given = [
-            len(node.args[0].elts)
+            sum(_count(value) for value in node.args[0].elts)
             for node in ast.walk(module)
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == name
             if node.args and isinstance(node.args[0], ast.Tuple)

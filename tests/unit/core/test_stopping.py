@@ -82,14 +82,17 @@ import sys, time
 from afl.core.process.signals import draining, signals_handled
 from afl.core.process.stopping import StopFlag
 with signals_handled(lambda number: 130), draining(lambda: None, lambda: "a handler", limit_s={limit_s}, limit_code=3):
-    print("ready", flush=True)
-    time.sleep(600)
+    {inside}
+        print("ready", flush=True)
+        time.sleep(600)
 """
+#: A part that drains by itself, without a limit of its own, inside of what has one.
+PART = 'with draining(lambda: None, lambda: "a part"):'
 
 
-def draining_process(limit_s: float, *before: str) -> subprocess.Popen[str]:
+def draining_process(limit_s: float, *before: str, inside: str = "if True:") -> subprocess.Popen[str]:
     process = subprocess.Popen(
-        [*before, sys.executable, "-c", DRAINS.format(limit_s=limit_s)],
+        [*before, sys.executable, "-c", DRAINS.format(limit_s=limit_s, inside=inside)],
         cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     assert process.stdout is not None
@@ -117,6 +120,13 @@ def test_a_drain_that_takes_longer_than_it_may_is_given_up_and_says_what_it_wait
 
         assert process.wait(60) == 3
         assert "not done 0.2 s after the signal: a handler" in process.stderr.read()
+
+
+def test_the_limit_of_a_drain_holds_for_the_one_inside_of_it() -> None:
+    with draining_process(0.2, inside=PART) as process:
+        process.send_signal(signal.SIGTERM)
+
+        assert process.wait(60) == 3
 
 
 # --- waits ------------------------------------------------------------------------------------------------------
@@ -206,3 +216,26 @@ def test_the_holder_of_a_lock_is_named_with_its_command(tmp_path: Path) -> None:
     assert said.startswith(f"process {process.pid} (")
     assert "python" in said
     assert holders_text([path, tmp_path / "no such file"]) == ""
+
+
+#: The kernel gives the signal to the other thread, so nothing interrupts the wait of the main one: as when it comes
+#: between its last look and its wait.
+SIGNAL_BESIDE_A_WAIT = """
+import os, signal, threading
+from afl.core.process.stopping import StopFlag
+
+flag, ended = StopFlag(), threading.Event()
+signal.signal(signal.SIGTERM, lambda *_: flag.set())
+threading.Timer(0.3, lambda: (os.kill(os.getpid(), signal.SIGTERM), ended.wait())).start()
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+print(flag.wait())
+ended.set()
+"""
+
+
+def test_a_signal_that_does_not_interrupt_the_wait_ends_it_nevertheless() -> None:
+    found = subprocess.run(
+        [sys.executable, "-c", SIGNAL_BESIDE_A_WAIT], capture_output=True, text=True, timeout=60, check=False
+    )
+
+    assert (found.returncode, found.stdout, found.stderr) == (0, "True\n", "")

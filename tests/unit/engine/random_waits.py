@@ -20,11 +20,18 @@ def play(
     hot_steps: int = 200_000,
     lost: float = 0.0,
     max_iterations: int = 1_000_000,
+    iterations_per_commit: int = 32,
 ) -> Stored:
     """Run to the end; `order` decides who is answered when, and `lost` how often the memory is lost: always, when a
     call is over after `max_iterations`.
     """
-    engine = Engine(program, hot_steps=hot_steps, max_open_events=bound, max_iterations=max_iterations)
+    engine = Engine(
+        program,
+        hot_steps=hot_steps,
+        max_open_events=bound,
+        max_iterations=max_iterations,
+        iterations_per_commit=iterations_per_commit,
+    )
     random, accidents = Random(order), Random(order + 1)
     result = engine.start()
     while result.status in ("PAUSED", "TIMEOUT"):
@@ -50,6 +57,12 @@ def play(
     return engine.row(), engine.store.load_steps("run")
 
 
+def without_commits(stored: Stored) -> Stored:
+    """Return everything that is stored but in which commit it was written."""
+    row, steps = stored
+    return row._replace(revision=0), [step._replace(revision=0) for step in steps]
+
+
 def statuses(write: Callable[[int], Node], seeds: Iterable[int], failing: float) -> set[str]:
     """How the runs of these programs end: each does, and none of its steps is left in the middle."""
     found = set()
@@ -69,7 +82,9 @@ def assert_stored_alike(program: Node, seed: int, failing: float, bound: int, *,
     assert play(program, seed, failing=failing, bound=bound, hot_steps=0) == hot, f"seed {seed}"
     assert play(program, seed, failing=failing, bound=bound, lost=0.5) == hot, f"seed {seed}"
     if call_by_call:
-        assert play(program, seed, failing=failing, bound=bound, max_iterations=1) == hot, f"seed {seed}"
+        each = play(program, seed, failing=failing, bound=bound, iterations_per_commit=1)
+        assert play(program, seed, failing=failing, bound=bound, max_iterations=1) == each, f"seed {seed}"
+        assert without_commits(each) == without_commits(hot), f"seed {seed}"
 
 
 def assert_order_does_not_matter(program: Node, seed: int) -> None:

@@ -1,12 +1,12 @@
 """Runs programs in tests of the engine: compile, start, answer, look at what came of it."""
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from afl.compiled.program import CompiledProgram, Node
 from afl.compiler import compile_text
 from afl.core.clock import ManualClock
 from afl.engine.errors import StepFailure
-from afl.engine.execution.scripts import ScriptRunner
 from afl.engine.model.store import WorkflowRow
 from afl.engine.types import Value
 from afl.evaluation.evaluator import Evaluator, ExecutionResult
@@ -37,15 +37,16 @@ class Engine:
         max_open_events: int = 10_000,
         hot_steps: int = 200_000,
         workflow_id: str = "run",
-        scripts: ScriptRunner | None = None,
+        **more: Any,
     ) -> None:
+        """Take the program, and what its evaluators get, also by their own names."""
         if isinstance(program, str):
             program = compiled(program)
         self.program = program if isinstance(program, CompiledProgram) else CompiledProgram(program)
         self.store = store or MemoryStore()
         self.workflow_id = workflow_id
         self._arguments = (telemetry, max_iterations, max_open_events, hot_steps)
-        self._scripts = scripts
+        self._more = more
         self.evaluator = self.new_evaluator()
 
     def new_evaluator(self) -> Evaluator:
@@ -57,7 +58,7 @@ class Engine:
             clock=ManualClock(1_000),
             hot_steps=hot_steps,
             max_open_events=max_open_events,
-            scripts=self._scripts,
+            **self._more,
         )
 
     def restart(self) -> None:

@@ -82,7 +82,7 @@ def test_a_chain_gives_the_same_steps_in_memory_and_on_disk(program: str, tmp_pa
 
 
 def test_a_chain_that_is_stopped_at_each_iteration_continues_to_the_same_steps() -> None:
-    whole, stopped = Engine(CHAIN), Engine(CHAIN, max_iterations=1)
+    whole, stopped = Engine(CHAIN, iterations_per_commit=1), Engine(CHAIN, max_iterations=1)
     whole.start()
 
     result = stopped.start()
@@ -99,7 +99,8 @@ def test_a_chain_that_is_stopped_at_each_iteration_continues_to_the_same_steps()
 
 def test_each_commit_of_a_chain_has_a_row_of_its_own_that_reads_as_it_was_committed() -> None:
     store = Recording()
-    Evaluator(store).execute("n.W", program_ast=compiled(CHAIN), workflow_id="run")
+    evaluator = Evaluator(store, iterations_per_commit=1)
+    evaluator.execute("n.W", program_ast=compiled(CHAIN), workflow_id="run")
 
     assert store.read == store.rows
     assert [row.revision for row in store.rows] == list(range(1, len(store.rows) + 1))

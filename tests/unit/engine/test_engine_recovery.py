@@ -28,10 +28,15 @@ SEEDS = range(60)
 
 
 def play(
-    case: RandomProgram, program: dict[str, Any], *, hot_steps: int = 200_000, telemetry: Telemetry | None = None
+    case: RandomProgram,
+    program: dict[str, Any],
+    *,
+    hot_steps: int = 200_000,
+    telemetry: Telemetry | None = None,
+    store: EngineStore | None = None,
 ) -> tuple[WorkflowRow, list[StepDocument]]:
     """Run a random program, answering in an order of its seed's own; some events fail."""
-    engine = Engine(program, hot_steps=hot_steps, telemetry=telemetry, max_open_events=4)
+    engine = Engine(program, hot_steps=hot_steps, telemetry=telemetry, max_open_events=4, store=store)
     answers, random = Answers(program), Random(case.seed)
     result = engine.start(case.inputs, case.workflow)
     while result.status == "PAUSED":
@@ -53,6 +58,46 @@ def test_hot_and_cold_runs_store_the_very_same(seeds: range) -> None:
         program = compile_text(case.text).program_json
 
         assert play(case, program, hot_steps=0) == play(case, program), f"seed {seed}\n{case.text}"
+
+
+@pytest.mark.parametrize("seeds", some_now([SEEDS[:10], SEEDS[10:]], 1))
+def test_runs_that_are_read_from_a_file_for_each_answer_store_the_very_same(seeds: range, tmp_path: Path) -> None:
+    for seed in seeds:
+        case = generate(seed)
+        program = compile_text(case.text).program_json
+        store = SqliteStore(tmp_path / f"{seed}.db")
+
+        assert play(case, program, hot_steps=0, store=store) == play(case, program), f"seed {seed}\n{case.text}"
+        store.close()
+
+
+CHAIN_OF_EVENTS = """
+  event facet Ask(n: Long) => (m: Long)
+  workflow W(n: Long) => (m: Long) andThen {
+    a = Ask(n = $.n)
+    b = Ask(n = a.m)
+    c = Ask(n = b.m + a.m)
+    yield W(m = c.m + a.m)
+  }
+"""
+
+
+def test_a_second_answer_to_a_step_that_was_left_unread_does_nothing(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "store.db")
+    engine = Engine(compiled(CHAIN_OF_EVENTS), hot_steps=0, store=store)
+    engine.start({"n": 1})
+    asked = []
+    for number in (10, 20, 30):
+        (step,) = engine.view().waiting()
+        asked.append(step.id)
+        for earlier in asked[:-1]:
+            engine.evaluator.continue_step(earlier, {"m": 0})
+        engine.evaluator.continue_step(step.id, {"m": number})
+        engine.resume()
+
+    # The first answers count: 30, and 10 of the first step.
+    assert engine.row().outputs == {"m": 40}
+    store.close()
 
 
 def test_telemetry_changes_nothing_that_is_stored() -> None:

@@ -282,6 +282,7 @@ def _names_of(program: CompiledProgram) -> dict[str, str]:
 
 def _facts(execution: Execution) -> dict[str, object]:
     """Return what decides how a run goes on."""
+    execution.bounds.measure_unread()
     facts: dict[str, object] = {
         "status": execution.status,
         "number": execution.number,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from types import FrameType
 from unittest.mock import MagicMock
 
 import pytest
@@ -9,6 +11,7 @@ import pytest
 from afl.compiled.program import CompiledProgram
 from afl.compiler import compile_text
 from afl.engine.model.entities import TaskState
+from afl.engine.planning.planner import plan_workflow
 from afl.engine.states import SCHEMA_TRANSITIONS, EventState
 from afl.runtime import Evaluator, ExecutionContext, MemoryStore, ObjectType, StepDefinition, StepState, WorkflowId
 from afl.runtime.changers import get_state_changer
@@ -259,6 +262,28 @@ def test_steps_are_driven_one_by_one_until_the_workflow_is_complete() -> None:
     assert root is not None
     assert root.is_complete
     assert root.get_attribute("receipts") == ["r-a", "r-b"]
+
+
+def test_a_workflow_is_planned_once_however_many_states_its_steps_pass() -> None:
+    _, context, waiting = paused("BuyAll", orders=["a", "b", "a plan of its own"])
+    calls: list[FrameType] = []
+
+    def count(frame: FrameType, event: str, _: object) -> None:
+        if event == "call" and frame.f_code is plan_workflow.__code__:
+            calls.append(frame)
+
+    before = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        for step in waiting:
+            step.set_attribute("receipt", "r", is_return=True)
+            step.request_state_change()
+            get_state_changer(step, context).process()
+    finally:
+        sys.setprofile(before)
+
+    assert [step.is_complete for step in waiting] == [True] * 3
+    assert len(calls) <= 1, "the plan of an earlier test may serve"
 
 
 def test_a_step_that_waits_for_its_answer_stays_where_it_is() -> None:

@@ -21,7 +21,17 @@ from afl.engine.model.entities import (
     TaskDefinition,
     WorkflowDefinition,
 )
-from afl.engine.model.store import ErrorRecord, HistoryKind, HistoryRow, RetryRecord, StepDocument, WorkflowRow
+from afl.engine.model.plan import StatementPlan
+from afl.engine.model.step_rows import BlockIds, BoundStep
+from afl.engine.model.store import (
+    ErrorRecord,
+    HistoryKind,
+    HistoryRow,
+    LiveStep,
+    RetryRecord,
+    StepDocument,
+    WorkflowRow,
+)
 from afl.engine.types import Value
 from afl.engine.versions import VERSIONS, Versions, check_versions
 from afl.stores.documents import (
@@ -31,6 +41,10 @@ from afl.stores.documents import (
     decode_step,
     decode_value,
     decode_workflow,
+    encode_bound,
+    encode_change,
+    encode_live,
+    encode_long_step,
     encode_step,
     encode_value,
     encode_workflow,
@@ -306,3 +320,27 @@ def test_an_entity_from_before_a_field_gets_its_default_and_one_with_more_fields
 def test_an_entity_of_a_newer_runtime_is_refused() -> None:
     with pytest.raises(VersionMismatchError):
         decode_entity(LockDefinition, encode_value(["1.0 9.0 0.1.0", {"key": "k"}]))
+
+
+def test_every_form_of_a_step_is_read() -> None:
+    """The long form is that of earlier formats; a statement without rare fields has the short one now."""
+    step = STEP._replace(container_type=None, attempt=2, event_state="event.Created", returns={"r": [1]})
+
+    short, long = encode_step(step), encode_long_step(step)
+
+    assert json.loads(short)[:3] == [VERSIONS, 3, "VariableAssignment"]
+    assert json.loads(long)[:3] == [VERSIONS, None, 3]
+    assert decode_step("w:1", 9, step.state, short) == decode_step("w:1", 9, step.state, long) == step
+
+
+@pytest.mark.parametrize("workflow_id", ["w", "a:b", "", "ü"])
+def test_a_live_step_is_stored_as_its_document_is(workflow_id: str) -> None:
+    statement = StatementPlan(0, "a", "st", "VariableAssignment", "shop.Pay")
+    place = BlockIds(workflow_id, f"{workflow_id}:r", f"{workflow_id}:c", f"{workflow_id}:b", 1)
+    step = LiveStep(place.step_id(b"a"), 3, 9, "s", 1, "", {"x": 0.5}, {}, 7, statement, place, is_written=False)
+
+    assert encode_live(step) == encode_step(step.document())
+    assert decode_step(step.id, 9, "s", encode_live(step)) == step.document()
+    assert decode_step(step.id, 9, "s", encode_live(step), encode_change(step)) == step.document()
+    bound = BoundStep(place, statement, 3, 9, {"x": 0.5}, {"y": True}, 7)
+    assert encode_bound(bound) == encode_step(bound.document())

@@ -1,10 +1,13 @@
 """Waits for other writers of a store have an end, and one that comes soon where the process is to end."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import pytest
 
 from afl.core.process.stopping import StopFlag
 from afl.engine.errors import StoreUnavailable
-from afl.engine.model.store import Batch, StepDocument
+from afl.engine.model.store import Batch, StepDocument, WorkflowRow
 from afl.engine.workflow_cache import read_whole
 from afl.stores.memory.store import MemoryStore
 from afl.stores.mongo.lock import Deadline
@@ -40,8 +43,13 @@ class _TornStore(MemoryStore):
         return found if self._left < 0 else [step._replace(revision=step.revision + 1) for step in found]
 
 
+def _read_torn(times: int, **given: Any) -> tuple[WorkflowRow, Sequence[StepDocument]] | None:
+    store = _TornStore(times)
+    return read_whole(store, "w", store.load_steps, **given)
+
+
 def test_a_workflow_is_read_again_until_it_and_its_steps_are_of_one_commit() -> None:
-    found = read_whole(_TornStore(3), "w", stop=StopFlag())
+    found = _read_torn(3, stop=StopFlag())
 
     assert found is not None
     assert [step.revision for step in found[1]] == [found[0].revision]
@@ -49,9 +57,9 @@ def test_a_workflow_is_read_again_until_it_and_its_steps_are_of_one_commit() -> 
 
 def test_a_workflow_that_stays_in_parts_is_an_error_that_says_so() -> None:
     with pytest.raises(StoreUnavailable, match=r"of workflow w can't be used: some of its steps have been newer"):
-        read_whole(_TornStore(1_000_000), "w", timeout_s=0, stop=StopFlag())
+        _read_torn(1_000_000, timeout_s=0, stop=StopFlag())
 
 
 def test_a_process_that_is_to_end_does_not_wait_long_for_a_workflow_in_parts() -> None:
     with pytest.raises(StoreUnavailable, match="of workflow w"):
-        read_whole(_TornStore(1_000_000), "w", timeout_s=600, stop=_stopping())
+        _read_torn(1_000_000, timeout_s=600, stop=_stopping())

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from afl.compiled.program import CompiledProgram
 from afl.compiler import compile_text
-from afl.engine.model.entities import SourceText
+from afl.engine.model.entities import FlowDefinition, SourceText
 from afl.stores.memory.store import MemoryStore
 from afl.workers.service.flow_programs import FlowNotRunnable, FlowPrograms
 from afl.workers.service.requests import WorkflowIdTaken, request_workflow
@@ -30,6 +32,31 @@ def test_a_flow_is_read_once_while_its_texts_stay_the_same() -> None:
     changed = programs.load("f1")
     assert changed.fingerprint != first.fingerprint
     assert programs.load("f1") is changed
+
+
+def test_flows_with_the_same_texts_share_a_program() -> None:
+    class AnyFlow:
+        def get_by_id(self, flow_id: str) -> FlowDefinition:
+            return replace(flow_of(SourceText("free.afl", SUM)), uuid=flow_id)
+
+    programs = FlowPrograms(MemoryStore(), AnyFlow())
+
+    assert programs.load("f1") is programs.load("f2")
+
+
+def test_programs_of_large_texts_are_not_all_kept() -> None:
+    padding = f"// {'x' * 5_000_000}\n"
+    texts = {"f1": padding + SUM, "f2": padding + SUM.replace("Sum", "Total")}
+
+    class LargeFlows:
+        def get_by_id(self, flow_id: str) -> FlowDefinition:
+            return flow_of(SourceText("free.afl", texts[flow_id]))
+
+    programs = FlowPrograms(MemoryStore(), LargeFlows())
+    first = programs.load("f1")
+    programs.load("f2")
+
+    assert programs.load("f1") is not first
 
 
 def test_a_program_that_the_store_keeps_is_read_once() -> None:

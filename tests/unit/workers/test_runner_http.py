@@ -12,11 +12,11 @@ from http import HTTPStatus
 
 import pytest
 
+from afl.core.monitoring.status_server import MAX_CONNECTIONS, NoPortFree, NoSuchAddress, StatusServer
 from afl.engine.errors import StoreUnavailable
 from afl.runtime import RunnerConfig, ToolRegistry
 from afl.stores.memory.store import MemoryStore
 from afl.workers.liveness import Liveness
-from afl.workers.service.status_server import MAX_CONNECTIONS, NoPortFree, NoSuchAddress, StatusServer
 from tests.eventually import eventually
 from tests.unit.workers.runner_shop import asked, runner_of
 from tests.unit.workers.workshop import Workshop, pay, started

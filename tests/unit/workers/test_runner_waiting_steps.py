@@ -12,7 +12,7 @@ from afl.engine.execution.execution import Execution
 from afl.engine.execution.task_dispatch import TaskDispatch
 from afl.engine.model.entities import TaskState
 from afl.engine.model.records import StepRecord
-from afl.engine.model.store import Batch
+from afl.engine.model.store import Batch, WorkflowChange
 from afl.engine.types import Value
 from afl.evaluation.evaluator import Evaluator
 from afl.workers.service.waiting_steps import WaitingSteps
@@ -177,8 +177,12 @@ def test_a_step_whose_event_is_on_a_topic_is_its_evaluators(shop: Workshop, cloc
     row = shop.store.load_workflow("run")
     assert row is not None
 
-    assert waiting_steps(shop, [])._look_at(row._replace(lane="control/0")) == 0
-    assert waiting_steps(shop, [])._look_at(row) == 1
+    on_topic = row._replace(revision=row.revision + 1, lane="control/0")
+    shop.store.commit_batch(Batch(changes=[WorkflowChange(on_topic, row.revision)]))
+    assert waiting_steps(shop, []).sweep() == 0
+    in_store = on_topic._replace(revision=on_topic.revision + 1, lane="")
+    shop.store.commit_batch(Batch(changes=[WorkflowChange(in_store, on_topic.revision)]))
+    assert waiting_steps(shop, []).sweep() == 1
 
 
 def test_a_task_that_was_lost_is_recreated_as_it_was(shop: Workshop, clock: ManualClock) -> None:

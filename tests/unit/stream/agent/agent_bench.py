@@ -75,6 +75,10 @@ class Deployment:
         self.codec = self.new_codec()
         self.producer = self.transport.producer()
 
+    def settings(self, **changed: Any) -> None:
+        """Change settings of the agents that are made from now on."""
+        self.stream = dataclasses.replace(self.stream, agent=dataclasses.replace(self.stream.agent, **changed))
+
     def create_topics(self, facets: Sequence[str]) -> None:
         existing = self.admin.topics()
         for spec in self.topology.specs(facets):
@@ -166,9 +170,8 @@ class TestAgent(Agent):
         clock_s: Callable[[], float],
     ) -> None:
         self.own_transport = EmbeddedTransport(deployment.broker, probe=transport_probe)
-        config = AgentConfig(
-            stream=deployment.stream, name="tester", commit_interval_s=0.0, poll_timeout_s=0.05, **settings
-        )
+        defaults: dict[str, Any] = {"name": "tester", "commit_interval_s": 0.0, "poll_timeout_s": 0.05}
+        config = AgentConfig(stream=deployment.stream, **{**defaults, **settings})
         super().__init__(
             config,
             self.own_transport,
@@ -217,6 +220,7 @@ class MoodyCodec:
 
     def __init__(self, deployment: Deployment, error: Exception, times: int) -> None:
         self._codec = deployment.new_codec()
+        self.header_form = self._codec.header_form
         self._error = error
         self._times = times
 

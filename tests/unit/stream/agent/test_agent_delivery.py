@@ -227,7 +227,7 @@ def test_unreadable_records_are_dead_lettered_and_answered_only_where_their_head
         "wf-6:6": {"n": 6},
     }
     letters = deployment.dead_letters()
-    assert sorted((dict(x.headers)["afl_dlq_offset"], dict(x.headers)["afl_dlq_reason"], x.key) for x in letters) == [
+    assert sorted((dict(x.headers)["afl.dlq.offset"], dict(x.headers)["afl.dlq.reason"], x.key) for x in letters) == [
         (b"1", b"null_value", b"wf-2:2"),
         (b"2", b"bad_magic", b"wf-3:3"),
         (b"3", b"truncated", b""),
@@ -236,7 +236,7 @@ def test_unreadable_records_are_dead_lettered_and_answered_only_where_their_head
     third = next(letter for letter in letters if letter.key == b"wf-3:3")
     assert third.value == b"\x00\x00"
     assert dict(third.headers)["trace"] == b"1"
-    assert dict(third.headers)["afl_dlq_topic"] == TOPIC.encode()
+    assert dict(third.headers)["afl.dlq.topic"] == TOPIC.encode()
     reported = {a.step_id: (a.event_id, a.attempt) for a in deployment.answers() if isinstance(a, StepFailed)}
     assert reported == {"wf-3:3": ("wf-3:3#4", 4)}
     assert committed_offset(deployment) == 6

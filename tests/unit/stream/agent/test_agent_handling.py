@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 
 from afl.core.handlers.calling import Handler
+from afl.core.process.crashes import Crash
 from afl.core.text.exception_text import MAX_TRACEBACK_CHARS
 from afl.core.text.warning_limits import MAX_LINES
 from afl_stream.agent.agent import Deferred, HandlerContext, HandlerOver, HandlersStuck, NoHandlers, RetryPolicy
 from afl_stream.agent.handlers import NoSuchFacet
-from afl_stream.errors import TopicMissing
+from afl_stream.errors import ConfigError, TopicMissing
 from afl_stream.wire.messages import StepContinue, StepFailed, StepUpdate
 from tests.bad_values import nested
 from tests.eventually import eventually
@@ -338,6 +339,88 @@ def test_a_record_that_waits_for_its_retry_holds_no_slot() -> None:
     committed = deployment.committed()
     assert committed is not None
     assert committed.offset == 0
+
+
+def test_tries_count_on_in_the_next_process_and_the_answer_says_how_many_there_were() -> None:
+    deployment = Deployment()
+    deployment.publish(event())
+    policy = RetryPolicy(max_attempts=4, backoff_s=3600)
+    seen: list[int] = []
+
+    def handle(payload: dict[str, object], context: HandlerContext) -> dict[str, object]:
+        seen.append(context.tries)
+        raise ConnectionError("away")
+
+    for _ in range(4):
+        agent = deployment.agent()
+        agent.register(PAY, handle, retry=policy)
+        agent.run_once(1)
+        agent.close()
+
+    assert seen == [1, 2, 3, 4]
+    assert failure(deployment) == ("ConnectionError", "away")
+    (answer,) = deployment.records("afl.control")
+    assert dict(answer.headers)["afl_tries"] == b"4"
+
+
+def test_the_death_of_a_process_in_a_handler_counts_as_one_of_its_tries() -> None:
+    deployment = Deployment()
+    deployment.publish(event())
+    seen: list[int] = []
+
+    def handle(payload: dict[str, object], context: HandlerContext) -> dict[str, object]:
+        seen.append(context.tries)
+        if context.tries == 1:
+            raise Crash("dies in its handler")
+        if context.tries == 2:
+            raise ConnectionError("away")
+        return {}
+
+    first = deployment.agent()
+    first.register(PAY, handle, retry=RetryPolicy(max_attempts=3, backoff_s=0))
+    with pytest.raises(Crash):
+        first.run_once(1)
+    first.kill()
+    handled(deployment, handle, retry=RetryPolicy(max_attempts=3, backoff_s=0))
+
+    assert seen == [1, 2, 3]
+    assert deployment.results() == {"wf-1:1": {}}
+
+
+def test_a_first_result_says_nothing_about_tries() -> None:
+    deployment = Deployment()
+    deployment.publish(event())
+
+    handled(deployment, lambda payload: {})
+
+    (answer,) = deployment.records("afl.control")
+    assert "afl_tries" not in dict(answer.headers)
+
+
+def test_the_agents_own_policy_holds_for_handlers_that_are_registered_without_one() -> None:
+    deployment = Deployment()
+    deployment.settings(retry="attempts=3, backoff=0")
+    deployment.publish(event(step=1), event(step=2))
+    seen: list[object] = []
+
+    def handle(payload: dict[str, object]) -> dict[str, object]:
+        seen.append(payload["n"])
+        raise ConnectionError("away")
+
+    handled(deployment, handle).close()
+    assert sorted(seen, key=str) == [1, 1, 1, 2, 2, 2]
+
+    deployment.publish(event(step=3))
+    handled(deployment, handle, retry=RetryPolicy(max_attempts=1))
+    assert seen.count(3) == 1, "a policy of its own is its own"
+
+
+def test_a_policy_in_the_settings_that_is_none_is_refused_before_anything_starts() -> None:
+    deployment = Deployment()
+    deployment.settings(retry="attempts=often")
+
+    with pytest.raises(ConfigError, match=r"agent\.retry: found 'attempts=often', expected attempts: a number"):
+        deployment.agent()
 
 
 @pytest.mark.parametrize(("tries", "wait_s"), [(1, 1.0), (2, 2.0), (3, 4.0), (4, 5.0), (5, None)])

@@ -15,8 +15,9 @@ import pytest
 from afl_stream.agent.agent import LostRecords
 from afl_stream.audit.assignment import DESCRIPTIONS_INTERVAL_S
 from afl_stream.audit.audit import Audit, AuditConfig, AuditFile, AuditStream
+from afl_stream.audit.file_sink import TAIL_BYTES
 from afl_stream.audit.group import GroupNameUnreadable, group_of
-from afl_stream.audit.lines import TAIL_BYTES, encode_line
+from afl_stream.audit.lines import encode_line
 from afl_stream.embedded.transport import Crash, EmbeddedBroker, EmbeddedConsumer, EmbeddedTransport, Faults
 from afl_stream.errors import NewerFormat, SchemaGone, SchemaUnavailable, TopicMissing
 from afl_stream.settings.config import StreamConfig
@@ -90,7 +91,8 @@ def test_an_event_becomes_a_line_that_says_what_where_and_when(tmp_path: Path) -
 
     (line,) = audited(deployment, tmp_path / "audit.jsonl")
 
-    time = line.pop("time")
+    time, chain = line.pop("time"), line.pop("chain")
+    assert len(chain) == 64
     assert line == {
         "kind": "event",
         "workflow": "wf-1",
@@ -274,7 +276,9 @@ def test_records_that_were_gone_before_they_were_read_are_an_error_or_a_line(tmp
 
     _, lost, *rest = audited(deployment, path, lost_records=LostRecords.EARLIEST)
 
-    assert lost == {"kind": "lost", "topic": TOPIC, "partition": 0, "expected_offset": 1, "found_offset": 3}
+    del lost["chain"]
+    place = {"topic": TOPIC, "partition": 0, "expected_offset": 1, "found_offset": 3}
+    assert lost == {"kind": "lost", "reason": "retention", **place}
     assert [line["offset"] for line in rest] == [3, 4]
 
 

@@ -13,7 +13,7 @@ from afl.engine.model.store import Batch, OutboxRecord
 from afl.stores.memory.store import MemoryStore
 from afl_stream.embedded.transport import EmbeddedBroker, EmbeddedTransport, Faults
 from afl_stream.errors import SchemaUnavailable
-from afl_stream.evaluator.outbox import OutboxPublisher
+from afl_stream.evaluator.outbox_publisher import OutboxPublisher
 from afl_stream.kafka.waits import in_thread, result_of
 from afl_stream.reading.topic_log import TopicLog
 from afl_stream.transport import BrokerUnavailable, Stopping, produce_acknowledged

@@ -1,6 +1,6 @@
 """The number of records in a batch: fewer after slow ones, more after quick full ones, within its bounds."""
 
-from afl_stream.evaluator.batch_size import BatchSize
+from afl_stream.evaluator.batches.batch_size import BatchSize
 
 
 def test_the_first_batch_may_have_as_many_as_allowed() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from afl.engine.model.store import Batch, OutboxRecord
 from afl.stores.memory.store import MemoryStore
-from afl_stream.evaluator.outbox import OutboxPublisher
+from afl_stream.evaluator.outbox_publisher import OutboxPublisher
 from afl_stream.transport import (
     BrokerUnavailable,
     DeliveryCallback,

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from afl_stream.kafka.bounds import bounds_when_told
+from afl_stream.kafka.bounds import bounds_when_told, since_or_end
 from afl_stream.transport import Watermarks
 
 #: Codes of Kafka's protocol with which a broker answers while leaders change.
@@ -69,3 +69,7 @@ def test_bounds_that_are_never_told_are_none() -> None:
 def test_any_other_error_is_raised_at_once(code: int) -> None:
     with pytest.raises(KafkaException):
         asked(answers(code, [0, 4]))
+
+
+def test_a_question_for_a_time_that_had_no_answer_is_no_end_of_the_log() -> None:
+    assert [since_or_end(offset, 9) for offset in (-1, -1001, 0, 5)] == [9, -1001, 0, 5]

@@ -6,7 +6,9 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient
 
+from afl_stream.errors import ConfigError
 from afl_stream.kafka.settings import Settings, admin_settings, consumer_settings, producer_settings, without_secrets
+from afl_stream.kafka.transport import KafkaTransport
 from afl_stream.settings.config import MASK, KafkaSettings, StreamConfig
 from afl_stream.transport import Assignor
 
@@ -101,6 +103,21 @@ def test_each_protocol_is_told_how_to_spread_partitions(
     assert part(consumer_settings(config, "g", assignor=assignor), *_ASSIGNMENT) == expected
 
 
+@pytest.mark.parametrize(
+    ("protocol", "expected"),
+    [
+        ("classic", {"group.instance.id": "host-1", "session.timeout.ms": 45_000, "heartbeat.interval.ms": 1_000}),
+        ("consumer", {"group.instance.id": "host-1"}),
+    ],
+)
+def test_a_static_member_may_be_away_for_as_long_as_a_restart_takes(protocol: str, expected: dict[str, object]) -> None:
+    config = configured(KafkaSettings(bootstrap=ADDRESS, group_protocol=protocol))
+    shown = ("group.instance.id", "session.timeout.ms", "heartbeat.interval.ms")
+
+    assert part(consumer_settings(config, "g", instance_id="host-1"), *shown) == expected
+    assert "group.instance.id" not in consumer_settings(config, "g")
+
+
 def test_readers_outside_any_group_share_no_group_name() -> None:
     one, other = (consumer_settings(configured(), None)["group.id"] for _ in range(2))
 
@@ -164,3 +181,8 @@ def test_librdkafka_takes_every_set_without_a_warning(protocol: str, max_event_b
             consumer.close()
 
     assert warnings.found == []
+
+
+def test_a_transport_without_an_address_says_which_setting_is_missing() -> None:
+    with pytest.raises(ConfigError, match=r"kafka\.bootstrap: found None, expected HOST:PORT .*AFL_KAFKA_BOOTSTRAP"):
+        KafkaTransport(StreamConfig())

@@ -1,5 +1,7 @@
 """The offset to commit never passes unfinished work, and what is finished above it is known to the next owner."""
 
+from random import Random
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -92,6 +94,25 @@ def test_a_record_that_waits_for_its_retry_is_not_running() -> None:
     progress.pause(7)
 
     assert PartitionProgress(progress.checkpoint(), 100).crashes(7) == 0
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_failed_tries_are_known_to_the_next_owner_until_the_record_is_finished(clean: bool) -> None:
+    progress = progress_at(10)
+    for offset in (10, 11, 12):
+        progress.take(offset)
+    progress.failed_tries.update({10: 2, 12: 1})
+
+    successor = PartitionProgress(checkpoint_of(progress, clean=clean), 100)
+    assert successor.failed_tries == {10: 2, 12: 1}
+
+    for offset in (10, 11, 12):
+        successor.take(offset)
+    successor.finish(10)
+    assert successor.finish_all([11]) == 1
+    assert PartitionProgress(checkpoint_of(successor), 100).failed_tries == {12: 1}
+    successor.finish_all([12])
+    assert " t" not in checkpoint_of(successor).metadata
 
 
 def test_a_record_whose_handler_has_ended_counts_no_crash_though_it_is_unfinished() -> None:
@@ -214,3 +235,55 @@ def test_no_commit_ever_passes_unfinished_work_and_no_finished_record_runs_again
             assert all(offset in finished for offset in offsets if offset < committed.offset)
             committed_finished = set(finished)
             progress, reading_from, in_hand = PartitionProgress(committed, 16), committed.offset, []
+
+
+@given(
+    st.integers(0, 20),
+    st.sets(st.integers(0, 40), max_size=10),
+    st.lists(st.lists(st.integers(1, 6), max_size=6), max_size=6),
+    st.randoms(use_true_random=False),
+)
+def test_records_taken_and_finished_together_are_as_those_one_by_one(
+    window: int, finished_before: set[int], batches: list[list[int]], random: Random
+) -> None:
+    def at_start() -> PartitionProgress:
+        before = progress_at(0)
+        for offset in range(41):
+            before.take(offset)
+            if offset in finished_before:
+                before.finish(offset)
+        return progress_at(0, checkpoint_of(before, clean=True).metadata, window + 1)
+
+    together, single = at_start(), at_start()
+    unfinished: list[int] = []
+    offset = 0
+    for gaps in batches:
+        offsets = [offset := offset + gap for gap in gaps]
+        taken = together.take_all(offsets)
+        expected = []
+        for one in offsets:
+            if not single.has_room_for(one):
+                break
+            expected.append((one, single.take(one)))
+        assert taken.size == len(expected)
+        assert [one for one, is_new in expected if not is_new] == sorted(taken.repeated)
+        unfinished += [one for one, is_new in expected if is_new]
+        offset = unfinished[-1] if unfinished else offset
+        done = sorted(random.sample(unfinished, random.randint(0, len(unfinished))), key=lambda _one: random.random())
+        unfinished = [one for one in unfinished if one not in done]
+        # An offset that was never taken counts for nothing, and neither does one that is finished twice.
+        assert together.finish_all([*done, 1_000, *done[:1]]) == len(done)
+        for one in done:
+            single.finish(one)
+        assert (together.position, together.checkpoint(clean=True)) == (single.position, single.checkpoint(clean=True))
+
+
+def test_records_finished_in_their_order_leave_no_trace() -> None:
+    progress = progress_at(0)
+    assert progress.take_all(list(range(50))).size == 50
+
+    assert progress.finish_all(list(range(20))) == 20
+    assert progress.finish_all(list(range(20, 50))) == 30
+
+    assert checkpoint_of(progress, clean=True) == CommittedOffset(offset=50)
+    assert progress.is_finished

@@ -32,6 +32,7 @@ from afl_stream.wire.messages import (
     FailureReason,
     Lifecycle,
     Message,
+    Pause,
     ProgramDefinition,
     ProgramPointer,
     StartWorkflow,
@@ -82,6 +83,7 @@ MESSAGES: list[Message] = [
     ProgramDefinition.packed("f", '{"type":"Program"}'),
     ProgramPointer(workflow="shop.Buy", fingerprint="f"),
     StoreClaim(store="s", mark="m", number=3, location="host:/store", host="host", at=5),
+    Pause(scope="facet", name="shop.Charge", is_paused=True, at=5, reason="the bank is down"),
 ]
 
 
@@ -146,6 +148,7 @@ def test_an_avro_library_reads_the_same_body(codec: Codec, message: Message) -> 
         "ProgramDefinition": "program_definition",
         "ProgramPointer": "program_pointer",
         "StoreClaim": "store_claim",
+        "Pause": "pause",
     }[type(message).__name__]
     schema = fastavro.parse_schema(json.loads(schema_text(file)))
 

@@ -1,11 +1,15 @@
 """Headers of records and of dead letters."""
 
+from typing import Any
+
 import pytest
 
 from afl_stream.errors import Reason, SchemaUnavailable, Unreadable
-from afl_stream.wire.dead_letters import dead_letter_headers
+from afl_stream.transport import Headers, Record
+from afl_stream.wire.dead_letters import DlqHeader, dead_letter_headers, dlq_header
 from afl_stream.wire.headers import (
     ContinueHeaders,
+    HeaderForm,
     cloud_event_id,
     header,
     headers_for,
@@ -17,6 +21,7 @@ from afl_stream.wire.messages import (
     ExternalEvent,
     Lifecycle,
     Message,
+    Pause,
     ProgramDefinition,
     ProgramPointer,
     StartWorkflow,
@@ -40,7 +45,7 @@ EVENT = Event(
 
 
 def test_an_event_carries_cloud_event_attributes_versions_and_attempt() -> None:
-    assert headers_for(EVENT, source="/afl/evaluator") == (
+    assert headers_for(EVENT, source="/afl/evaluator", form=HeaderForm.CLOUDEVENTS) == (
         ("ce_specversion", b"1.0"),
         ("ce_id", b"w:ab#2"),
         ("ce_type", b"afl.event.billing.Pay"),
@@ -91,41 +96,71 @@ def test_trace_context_is_passed_on_and_nothing_else() -> None:
         (ProgramDefinition(fingerprint="f", program=b""), "f"),
         (ProgramPointer(workflow="a.B", fingerprint="f"), "a.B:f"),
         (StoreClaim(store="s", mark="m", number=1, location="l", host="h", at=5), "s:m"),
+        (Pause(scope="facet", name="a.F", is_paused=True, at=5), "pause:facet:a.F:5"),
     ],
 )
 def test_a_record_that_is_sent_again_has_the_same_id(message: Message, identity: str) -> None:
     assert cloud_event_id(message) == identity
 
 
+def letter_of(record: Record, error: Exception, **more: Any) -> Headers:
+    return dead_letter_headers(record, error, at_ms=0, **more)
+
+
 def test_a_dead_letter_says_where_it_was_and_why() -> None:
-    error = Unreadable(Reason.BAD_AVRO, "a length of -1")
-    headers = dead_letter_headers(
-        topic="afl.control", partition=3, offset=17, error=error, headers=(("keep", b"me"),), at_ms=0
-    )
+    record = Record("afl.control", 3, 17, b"wf-1", b"?", (("keep", b"me"), ("afl_attempt", b"2")), 1_700_000_000_123)
+    headers = letter_of(record, Unreadable(Reason.BAD_AVRO, "a length of -1"), tries=3, by=(("afl.dlq.agent", b"a1"),))
 
     assert headers == (
         ("keep", b"me"),
-        ("afl_dlq_topic", b"afl.control"),
-        ("afl_dlq_partition", b"3"),
-        ("afl_dlq_offset", b"17"),
-        ("afl_dlq_reason", b"bad_avro"),
-        ("afl_dlq_error", b"bad_avro: a length of -1"),
-        ("afl_dlq_time", b"1970-01-01T00:00:00.000Z"),
+        ("afl_attempt", b"2"),
+        ("afl.dlq.topic", b"afl.control"),
+        ("afl.dlq.partition", b"3"),
+        ("afl.dlq.offset", b"17"),
+        ("afl.dlq.timestamp", b"1700000000123"),
+        ("afl.dlq.reason", b"bad_avro"),
+        ("afl.dlq.error_class", b"Unreadable"),
+        ("afl.dlq.error", b"bad_avro: a length of -1"),
+        ("afl.dlq.attempt", b"2"),
+        ("afl.dlq.tries", b"3"),
+        ("afl.dlq.time", b"1970-01-01T00:00:00.000Z"),
+        ("afl.dlq.key", b"wf-1"),
+        ("afl.dlq.agent", b"a1"),
     )
 
 
-def test_a_dead_letter_that_dies_again_names_its_last_origin_only() -> None:
-    first = dead_letter_headers(topic="a", partition=0, offset=1, error=ValueError("x"))
-    again = dead_letter_headers(topic="dlq.a", partition=0, offset=2, error=KeyError("y"), headers=first)
+def test_a_dead_letter_leaves_out_what_its_record_does_not_have() -> None:
+    names = {name for name, _ in letter_of(Record("a", 0, 1, None, None), ValueError("x"))}
 
-    assert [value for name, value in again if name == "afl_dlq_topic"] == [b"dlq.a"]
-    assert header(again, "afl_dlq_reason") == "KeyError"
-    assert len(again) == 5
+    assert names == {
+        f"afl.dlq.{name}" for name in ("topic", "partition", "offset", "reason", "error_class", "error", "time")
+    }
+
+
+def test_a_dead_letter_that_dies_again_names_its_last_origin_only() -> None:
+    first = letter_of(Record("a", 0, 1, None, None), ValueError("x"))
+    earlier = (("afl_dlq_topic", b"older"), ("afl_dlq_reason", b"old"))
+    mark = (("afl.dlq.replayed_from", b"dlq.a[0]@7"),)
+    again = letter_of(Record("dlq.a", 0, 2, None, None, (*earlier, *first, *mark)), KeyError("y"))
+
+    assert [value for name, value in again if name == "afl.dlq.topic"] == [b"dlq.a"]
+    assert header(again, "afl.dlq.reason") == "KeyError"
+    assert header(again, "afl.dlq.replayed_from") == "dlq.a[0]@7", "it says that it was replayed before"
+    assert len(again) == len(first) + 1
+
+
+def test_a_dead_letter_of_an_earlier_release_says_what_it_said() -> None:
+    headers = (("afl_dlq_topic", b"afl.control"), ("afl_dlq_reason", b"bad_json"))
+
+    assert dlq_header(headers, DlqHeader.TOPIC) == "afl.control"
+    assert dlq_header(headers, DlqHeader.REASON) == "bad_json"
+    assert dlq_header(headers, DlqHeader.ERROR) is None
+    assert dlq_header((*headers, ("afl.dlq.reason", b"bad_avro")), DlqHeader.REASON) == "bad_avro"
 
 
 def test_an_errors_text_is_cut_and_always_utf8() -> None:
     error = SchemaUnavailable("x", "\ud800" + "y" * 5_000)
-    text = header(dead_letter_headers(topic="a", partition=0, offset=1, error=error), "afl_dlq_error")
+    text = header(letter_of(Record("a", 0, 1, None, None), error), "afl.dlq.error")
 
     assert text is not None
     assert "\\ud800" in text

@@ -7,8 +7,8 @@ from afl.engine.model.store import ErrorRecord, StepDocument
 from afl.engine.planning.planner import plan_workflow
 from afl.engine.states import EventState, StepState
 from afl.engine.types import ObjectType
-from afl_stream.commands.step_tree import CaughtFailure, statement_names, step_tree
 from afl_stream.commands.terminal import duration_text, one_line, value_text
+from afl_stream.visibility.step_tree import CaughtFailure, statement_names, step_tree
 
 
 def _step(

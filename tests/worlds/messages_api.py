@@ -80,8 +80,8 @@ class MessagesApi:
         self.clients.append(client)
         return client
 
-    def async_client(self) -> AsyncAnthropic:
-        return async_claude_client(api_key=API_KEY, base_url=self.url, max_retries=0)
+    def async_client(self, max_retries: int = 0) -> AsyncAnthropic:
+        return async_claude_client(api_key=API_KEY, base_url=self.url, max_retries=max_retries)
 
     def last_message(self, request: int) -> Any:
         """Return the content of the last message of a request."""
@@ -232,6 +232,7 @@ def _check_block(block: dict[str, Any], index: int) -> None:
         "text": {"text"},
         "tool_use": {"id", "name", "input"},
         "tool_result": {"tool_use_id"},
+        "thinking": {"thinking", "signature"},
     }.get(block.get("type", ""))
     _need(needed is not None, f"messages.{index}.content.type: {block.get('type')!r} is none")
     assert needed is not None

@@ -1,0 +1,1 @@
+"""Tests on a cluster of three brokers that the tests kill and start again."""

@@ -1,0 +1,137 @@
+"""Spans by OTLP are what OpenTelemetry's own classes read, and a collector that is away costs no work."""
+
+import logging
+
+import pytest
+from opentelemetry.proto.trace.v1.trace_pb2 import Span as OtlpSpan
+from opentelemetry.proto.trace.v1.trace_pb2 import Status
+
+from afl_stream.tracing.otlp_sender import OtlpSender
+from afl_stream.tracing.spans import Span, SpanEvent, SpanKind, SpanNotes, SpanTemplate
+from afl_stream.tracing.tracer import MAX_WAITING, SpansNotSent, Tracer
+from tests.worlds.otlp_receiver import receiving
+
+TEMPLATE = SpanTemplate(
+    "process afl.control", SpanKind.CONSUMER, {"messaging.system": "kafka"}, ("key", "offset", "long")
+)
+SPAN = Span(
+    template=TEMPLATE,
+    trace_id="0af7651916cd43dd8448eb211c80319c",
+    span_id="b7ad6b7169203331",
+    parent_id="00f067aa0ba902b7",
+    start_ns=1_700_000_000_000_000_001,
+    end_ns=1_700_000_000_000_000_005,
+    values=("wf", 12_345, "日本語" * 300),
+)
+
+
+def attributes(span: OtlpSpan) -> dict[str, object]:
+    found: dict[str, object] = {}
+    for each in span.attributes:
+        kind = each.value.WhichOneof("value")
+        assert kind is not None
+        value = getattr(each.value, kind)
+        found[each.key] = [item.int_value for item in value.values] if kind == "array_value" else value
+    return found
+
+
+def sent(span: Span, **environ: str) -> tuple[str, OtlpSpan]:
+    with receiving() as receiver:
+        OtlpSender("a-service", receiver.url, environ).export([span])
+        (found,) = receiver.spans()
+    return found
+
+
+def test_a_span_arrives_whole() -> None:
+    service, span = sent(SPAN)
+
+    assert service == "a-service"
+    assert span.trace_id.hex() == SPAN.trace_id
+    assert span.span_id.hex() == SPAN.span_id
+    assert span.parent_span_id.hex() == SPAN.parent_id
+    assert (span.name, span.kind) == ("process afl.control", OtlpSpan.SPAN_KIND_CONSUMER)
+    assert (span.start_time_unix_nano, span.end_time_unix_nano) == (SPAN.start_ns, SPAN.end_ns)
+    assert attributes(span) == {"messaging.system": "kafka", "key": "wf", "offset": 12_345, "long": "日本語" * 300}
+    assert span.status.code == Status.STATUS_CODE_UNSET
+
+
+@pytest.mark.parametrize("length", [0, 1, 90, 115, 116, 117, 118, 119, 120, 121, 122, 123, 127, 128, 129, 16_384])
+def test_a_text_of_any_length_arrives(length: int) -> None:
+    _, span = sent(SPAN._replace(values=("k" * length, -1, None)))
+
+    assert attributes(span) == {"messaging.system": "kafka", "key": "k" * length, "offset": -1}
+
+
+def test_an_error_and_what_a_handler_has_added_arrive() -> None:
+    notes = SpanNotes(
+        {"share": 0.5, "known": True, "counts": [1, 2]},
+        [SpanEvent("exception", 7, {"exception.type": "ValueError"})],
+        [("1" * 32, "2" * 16)],
+        "renamed",
+    )
+    _, span = sent(SPAN._replace(error=("ValueError", "no such bank"), links=(("3" * 32, "4" * 16),), notes=notes))
+
+    found = attributes(span)
+    assert (found["share"], found["known"], found["counts"]) == (0.5, True, [1, 2])
+    assert found["error.type"] == "ValueError"
+    assert (span.status.code, span.status.message) == (Status.STATUS_CODE_ERROR, "no such bank")
+    assert span.name == "renamed"
+    assert [(link.trace_id.hex(), link.span_id.hex()) for link in span.links] == [
+        ("3" * 32, "4" * 16),
+        ("1" * 32, "2" * 16),
+    ]
+    (event,) = span.events
+    assert (event.name, event.time_unix_nano, event.attributes[0].value.string_value) == ("exception", 7, "ValueError")
+
+
+def test_opentelemetrys_variables_decide_where_no_setting_does() -> None:
+    with receiving() as receiver:
+        environ = {
+            "OTEL_EXPORTER_OTLP_ENDPOINT": receiver.url,
+            "OTEL_EXPORTER_OTLP_HEADERS": "authorization=Bearer%20abc",
+            "OTEL_EXPORTER_OTLP_COMPRESSION": "gzip",
+            "OTEL_SERVICE_NAME": "billing",
+        }
+        OtlpSender("a-service", None, environ).export([SPAN])
+
+        ((service, _),) = receiver.spans()
+        assert service == "billing"
+        assert receiver.headers[0]["Authorization"] == "Bearer abc"
+
+
+def test_spans_wait_for_a_collector_that_is_overloaded_and_are_dropped_where_it_refuses() -> None:
+    with receiving() as receiver:
+        tracer = Tracer(OtlpSender("a-service", receiver.url, {}), interval_s=3_600)
+        receiver.statuses = [503, 200, 400]
+        for _ in range(2):
+            tracer.record(SPAN)
+            tracer.flush()
+        assert len(receiver.spans()) == 2
+
+        tracer.record(SPAN)
+        tracer.flush()
+        tracer.close()
+        assert (len(receiver.spans()), tracer.dropped) == (2, 1)
+
+
+class Away:
+    """A collector that is away."""
+
+    def export(self, spans: object) -> None:
+        raise SpansNotSent("nobody listens", may_try_again=True)
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+def test_what_waits_for_a_collector_is_bounded(caplog: pytest.LogCaptureFixture) -> None:
+    tracer = Tracer(Away(), interval_s=3_600)
+    with caplog.at_level(logging.WARNING):
+        tracer.record_all([SPAN] * MAX_WAITING)
+        tracer.record_all([SPAN, SPAN])
+        tracer.record(SPAN)
+        tracer.flush()
+    tracer.close()
+
+    assert tracer.dropped == 3
+    assert "nobody listens" in caplog.text
