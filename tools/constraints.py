@@ -45,7 +45,19 @@ GROUPS: Final = (
     Group(
         "run",
         "What a deployment installs: the package with the extras that it may use.",
-        ("mongodb", "otel", "claude", "editors", "llm", "registry", "metrics", "parquet", "encryption"),
+        (
+            "mongodb",
+            "otel",
+            "claude",
+            "editors",
+            "llm",
+            "registry",
+            "metrics",
+            "parquet",
+            "encryption",
+            "dashboard",
+            "mcp",
+        ),
     ),
     Group(
         "dev",
