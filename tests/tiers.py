@@ -40,6 +40,12 @@ def some_now(cases: Iterable[object], count: int) -> list[Any]:
     return [*listed[:count], *(pytest.param(case, marks=pytest.mark.long) for case in listed[count:])]
 
 
+def in_one_run(cases: Iterable[object], count: int) -> list[Any]:
+    """Random cases of a test: so many, for a run of all tests to end in its time; RANDOM_CASES=all has them all."""
+    listed = list(cases)
+    return listed if os.environ.get("RANDOM_CASES") == "all" else listed[:count]
+
+
 def servers_of(item: pytest.Item) -> Iterator[str]:
     """Return the servers that a test needs, by its fixtures and by where it stands."""
     asked_for = frozenset(getattr(item, "fixturenames", ()))

@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
 
 import pytest
 
 from afl.engine.model.history import HistoryRow
 from tests.scenarios.external_turmoil import ExternalTurmoil
-from tests.tiers import some_now
+from tests.tiers import in_one_run, some_now
 from tests.worlds.world import World
 from tests.worlds.worlds import MEMORY, MONGO, SQLITE, STANDALONE_MONGO_QUICK, in_worlds, with_values
 
 #: Seeds of one test. MongoDB takes some seconds for each.
 _AT_ONCE, _AT_ONCE_IN_MONGODB = 10, 3
-#: How many seeds there are, and how many of them in the tiers of every day. More: TURMOIL_FACTOR=10 in the environment.
-_FACTOR = int(os.environ.get("TURMOIL_FACTOR", "1"))
-_IN_MEMORY, _IN_FILES, _IN_MONGODB = 600 * _FACTOR, 120 * _FACTOR, 20 * _FACTOR
+#: How many seeds of a store are in the tiers of every day.
 _ALWAYS_IN_MEMORY, _ALWAYS_IN_FILES, _ALWAYS_IN_MONGODB = 30, 10, 3
 
 
-def _batches(count: int, at_once: int = _AT_ONCE) -> list[range]:
-    return [range(first, first + at_once) for first in range(0, count, at_once)]
+def _batches(count: int, in_a_run: int, at_once: int = _AT_ONCE) -> list[range]:
+    batches = [range(first, first + at_once) for first in range(0, count, at_once)]
+    return in_one_run(batches, -(-in_a_run // at_once))
+
+
+#: All seeds of a store, of which a run of all tests has the first.
+_IN_MEMORY, _IN_FILES = _batches(2_000, 200), _batches(500, 40)
+_IN_MONGODB = _batches(100, 6, _AT_ONCE_IN_MONGODB)
 
 
 def _is_of_every_day(always: int) -> Callable[[object], bool]:
@@ -45,7 +48,7 @@ def _faults(world: World, seeds: range, *, restarts: bool) -> list[str]:
 
 @pytest.mark.parametrize(
     ("world", "seeds"),
-    with_values(MEMORY, _batches(_IN_MEMORY), _is_of_every_day(_ALWAYS_IN_MEMORY)),
+    with_values(MEMORY, _IN_MEMORY, _is_of_every_day(_ALWAYS_IN_MEMORY)),
     indirect=["world"],
     ids=str,
 )
@@ -56,9 +59,9 @@ def test_events_are_heard_once_and_in_order_whatever_happens_to_evaluators(world
 @pytest.mark.parametrize(
     ("world", "seeds"),
     [
-        *with_values(SQLITE, _batches(_IN_FILES), _is_of_every_day(_ALWAYS_IN_FILES)),
-        *with_values(MONGO, _batches(_IN_MONGODB, _AT_ONCE_IN_MONGODB), _is_of_every_day(_ALWAYS_IN_MONGODB)),
-        *with_values(STANDALONE_MONGO_QUICK, _batches(_IN_MONGODB, _AT_ONCE_IN_MONGODB), _is_of_every_day(0)),
+        *with_values(SQLITE, _IN_FILES, _is_of_every_day(_ALWAYS_IN_FILES)),
+        *with_values(MONGO, _IN_MONGODB, _is_of_every_day(_ALWAYS_IN_MONGODB)),
+        *with_values(STANDALONE_MONGO_QUICK, _IN_MONGODB, _is_of_every_day(0)),
     ],
     indirect=["world"],
     ids=str,
@@ -76,6 +79,6 @@ def _told(world: World, seed: int, hot_steps: int) -> Mapping[str, tuple[object,
 
 
 @in_worlds([MEMORY])
-@pytest.mark.parametrize("seed", some_now(range(80), 10))
+@pytest.mark.parametrize("seed", some_now(in_one_run(range(80), 40), 10))
 def test_hot_and_cold_workflows_tell_the_same_history(world: World, seed: int) -> None:
     assert _told(world, seed, hot_steps=0) == _told(world, seed, hot_steps=200_000)

@@ -17,6 +17,7 @@ from tests.random_programs.expressions import Failure, Node
 from tests.random_programs.generator import RandomProgram, generate
 from tests.random_programs.interpreter import Interpreter
 from tests.scenarios.test_loop_crashes import EVALUATOR_POINTS, TRANSPORT_POINTS
+from tests.tiers import in_one_run
 from tests.worlds.world import embedded
 
 _ALWAYS, _ALL, _AT_ONCE = 80, 1_000, 20
@@ -130,6 +131,6 @@ def test_the_loop_and_the_interpreter_agree_whatever_crashes(first: int) -> None
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("first", range(_ALWAYS, _ALL, _AT_ONCE))
+@pytest.mark.parametrize("first", in_one_run(range(_ALWAYS, _ALL, _AT_ONCE), 12))
 def test_the_loop_and_the_interpreter_agree_on_all_of_a_thousand(first: int) -> None:
     _check(first)

@@ -74,9 +74,13 @@ class Fleet:
         return len(self.scans) * HOSTS
 
     def start_scans(self) -> None:
-        for number in range(len(self.scans), len(self.scans) + SCANS):
-            hosts = {"hosts": list(range(HOSTS))}
-            self.scans.append(self.deployment.client.start("fleet.Scan", hosts, workflow_id=f"scan-{number}"))
+        for _ in range(SCANS):
+            self.start_scan()
+
+    def start_scan(self) -> None:
+        hosts = {"hosts": list(range(HOSTS))}
+        name = f"scan-{len(self.scans)}"
+        self.scans.append(self.deployment.client.start("fleet.Scan", hosts, workflow_id=name))
 
     def answered(self) -> int:
         """Return how many events have their answer in the store."""
@@ -181,10 +185,14 @@ def test_partitions_that_a_facets_topic_is_given_are_read_from_their_first_recor
     work.deployment.kafka.admin.create_partitions([NewPartitions(topic, 6)])[topic].result(REQUEST_TIMEOUT_S)
     eventually(lambda: len(leaders(work.deployment, topic)) == 6, DEADLINE_S)
     gate.touch()
-    work.start_scans()
 
+    def are_all_used() -> bool:
+        """Start a scan, and look: evaluators hear of new partitions within seconds, and use them from then on."""
+        work.start_scan()
+        return {record.partition for record in work.deployment.records(topic)} == set(range(6))
+
+    eventually(are_all_used, DEADLINE_S, interval_s=1.0)
     work.assert_done()
-    assert {record.partition for record in work.deployment.records(topic)} == set(range(6))
 
 
 @pytest.mark.parametrize("choice", ["stop", "continue"])

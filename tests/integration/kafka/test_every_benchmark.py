@@ -12,14 +12,11 @@ from typing import Final
 import pytest
 
 import benchmarks
-from tests.worlds.requirements import missing
-from tools.environments import EnvironmentNotMade, interpreter_of
 
 _FOLDER: Final = Path(benchmarks.__file__).parent
 _BROKER: Final = "BROKER"
 #: The smallest size of each benchmark, as it is typed.
 _SIZES: Final[Mapping[str, str]] = {
-    "agent_drain": f"--records 300 --rounds 1 --commit-interval-s 0.2 --bootstrap {_BROKER}",
     "cold_answers": "--steps 3 --workflows 4 --pairs 1",
     "compile": "--sizes 100 --pairs 1",
     "durable_steps": "--steps 5 --pairs 1",
@@ -28,10 +25,8 @@ _SIZES: Final[Mapping[str, str]] = {
     "event_stores": f"--groups 2 --rounds 1 --kafka {_BROKER}",
     "external_events": f"--pairs 3 --events 2000 --instances 100 --window 1000 --bootstrap {_BROKER}",
     "fan_out": "--sizes 20",
-    "loop": f"--pairs 1 --workflows 8 --steps 3 --single-steps 5 --bootstrap {_BROKER}",
     "observed": f"--pairs 1 --workflows 8 --steps 3 --bootstrap {_BROKER}",
     "loop_offline": "--workflows 4 --steps 3 --reps 1",
-    "processes": f"--rounds 1 --workflows 8 --steps 3 --bootstrap {_BROKER}",
     "pubsub_hosting": f"--pairs 1 --requests 20 --bootstrap {_BROKER}",
     "pubsub_in_process": "--events 50 --pairs 1 --memory-events 20",
     "pubsub_subscriptions": f"--pairs 1 --events 200 --bootstrap {_BROKER}",
@@ -44,6 +39,8 @@ _SIZES: Final[Mapping[str, str]] = {
     "telemetry": "--steps 5 --pairs 1 --least-steps 5",
     "timers": "--sleepers 20 --due 30 --idle-s 0.05",
 }
+#: Benchmarks whose figures a test of their own looks at.
+_TESTED_ALONE: Final = frozenset({"agent_drain", "loop", "processes"})
 #: Modules that others run, or that they share.
 _PARTS: Final = frozenset({
     "afl_corpus", "evaluator_floor", "external_event_processes", "finished_runs", "loop_floor", "loop_processes",
@@ -54,16 +51,10 @@ _PARTS: Final = frozenset({
 def test_each_module_of_the_folder_is_a_benchmark_here_or_a_part_of_one() -> None:
     modules = {path.stem for path in _FOLDER.glob("*.py")} - {"__init__"}
 
-    assert modules == _SIZES.keys() | _PARTS
+    assert modules == _SIZES.keys() | _TESTED_ALONE | _PARTS
 
 
 def _require_peers(name: str) -> None:
-    """Say what is missing, as for any other test of a peer."""
-    try:
-        for peer in ("faust", "quix") if name == "agent_drain" else ():
-            interpreter_of(peer)
-    except EnvironmentNotMade as error:
-        missing(str(error))
     if name == "durable_steps" and find_spec("dbos") is None:
         # In CI too: no environment of the tests has it, only that of `make bench`.
         pytest.skip("DBOS Transact is not installed: pip install -c constraints/benchmarks.txt -e '.[benchmarks]'")

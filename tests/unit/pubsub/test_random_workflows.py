@@ -12,7 +12,7 @@ import pytest
 from afl_stream.pubsub.event_stores.memory import MemoryEventStore
 from afl_stream.pubsub.event_stores.store import EventStore, RequestStatus, StoredRequest
 from afl_stream.pubsub.model.events import ConsumeFromTopicEvent
-from tests.tiers import some_now
+from tests.tiers import in_one_run, some_now
 from tests.unit.pubsub.running.random_workflows import Kind, RandomWorkflow, interpreted, random_workflow
 from tests.unit.pubsub.running.workflow_runs import (
     KEY,
@@ -65,7 +65,7 @@ def check_result(workflow: RandomWorkflow, stored: StoredRequest) -> None:
             assert Counter(canonical(found)) == Counter(canonical(expected)), topic
 
 
-@pytest.mark.parametrize("first", some_now(range(0, 10_000, _BLOCK), 4))
+@pytest.mark.parametrize("first", some_now(in_one_run(range(0, 10_000, _BLOCK), 50), 4))
 def test_a_random_workflow_runs_to_its_exact_end(first: int) -> None:
     async def check(workflow: RandomWorkflow) -> None:
         life, stored = await whole_run(workflow)
@@ -165,7 +165,7 @@ def check_yielded(
     assert len(standing - set(given)) <= deaths
 
 
-@pytest.mark.parametrize("first", some_now(range(0, 2_000, _BLOCK), 4))
+@pytest.mark.parametrize("first", some_now(in_one_run(range(0, 2_000, _BLOCK), 10), 4))
 def test_a_request_ends_well_through_processes_that_die_again_and_again(first: int) -> None:
     for seed in range(first, first + _BLOCK):
         workflow = workflow_of(seed)
@@ -175,7 +175,7 @@ def test_a_request_ends_well_through_processes_that_die_again_and_again(first: i
             asyncio.run(die_at(workflow, crashes))
 
 
-@pytest.mark.parametrize("seed", some_now(range(200), 6))
+@pytest.mark.parametrize("seed", some_now(in_one_run(range(200), 40), 6))
 def test_a_request_ends_well_wherever_its_process_dies(seed: int) -> None:
     async def check(workflow: RandomWorkflow) -> None:
         for at in count():
@@ -187,7 +187,7 @@ def test_a_request_ends_well_wherever_its_process_dies(seed: int) -> None:
         asyncio.run(check(workflow))
 
 
-@pytest.mark.parametrize("first", some_now(range(0, 2_000, _BLOCK), 4))
+@pytest.mark.parametrize("first", some_now(in_one_run(range(0, 2_000, _BLOCK), 10), 4))
 def test_a_request_ends_well_through_readers_that_leave_and_nodes_that_fail(first: int) -> None:
     async def check(workflow: RandomWorkflow) -> None:
         draw = random.Random(f"interruptions of {workflow.seed}")
