@@ -103,3 +103,13 @@ def test_what_failed_is_run_again_alone_and_a_cache_that_cannot_be_written_is_no
 
 def _makefile() -> str:
     return (_ROOT / "Makefile").read_text()
+
+
+def test_only_one_fixture_is_called_world_since_tests_that_ask_for_it_run_in_all_of_them() -> None:
+    found = [
+        path.relative_to(_ROOT).as_posix()
+        for path in (_ROOT / "tests").rglob("*.py")
+        if re.search(r"^ *def world\(", path.read_text(encoding="utf-8"), re.MULTILINE)
+    ]
+
+    assert found == ["tests/worlds/servers.py"]

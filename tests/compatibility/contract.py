@@ -92,64 +92,64 @@ def question_of(params: Mapping[str, Any]) -> str:
     return str(params.get("question") or params.get("paper") or params["line"]["text"])
 
 
-def put_stored_answers(world: World, answers: str, workflow_id: str) -> int:
+def put_stored_answers(earlier: World, answers: str, workflow_id: str) -> int:
     """Append the stored answers to a run, byte for byte; how many they are."""
     lines = [json.loads(line) for line in answers.splitlines()]
     lines = [line for line in lines if line["key"] == workflow_id]
     for line in lines:
         value = bytes.fromhex(line["value"]) if line["form"] == "avro" else line["value"].encode()
         headers = headers_of_line(line["headers"])
-        world.put(world.topology.control(), value, key=workflow_id.encode(), headers=headers)
+        earlier.put(earlier.topology.control(), value, key=workflow_id.encode(), headers=headers)
     return len(lines)
 
 
-def answer_all(world: World, workflow_id: str) -> None:
+def answer_all(earlier: World, workflow_id: str) -> None:
     """Answer what the run asks, until it asks no more."""
-    while world.workflow(workflow_id).status in (PAUSED, RUNNING):
-        waiting = [step for step in world.waiting(workflow_id) if step.attempt]
+    while earlier.workflow(workflow_id).status in (PAUSED, RUNNING):
+        waiting = [step for step in earlier.waiting(workflow_id) if step.attempt]
         assert waiting, f"{workflow_id} waits for nothing"
         for step in waiting:
-            world.send(StepContinue(step_id=step.id, result=result_for(step.facet_name, step.params)))
+            earlier.send(StepContinue(step_id=step.id, result=result_for(step.facet_name, step.params)))
 
 
 class WrittenBefore:
-    """Inherit, and give a `world` on a restored store and log, and the stored `answers`."""
+    """Inherit, and give a `earlier` on a restored store and log, and the stored `answers`."""
 
     # --- reading ------------------------------------------------------------------------------------------------
 
-    def test_runs_stand_as_they_were_left(self, world: World) -> None:
+    def test_runs_stand_as_they_were_left(self, earlier: World) -> None:
         found = {
             row.id: (row.status, row.execution, row.error.type if row.error is not None else None)
-            for row in world.store.list_workflows()
+            for row in earlier.store.list_workflows()
         }
 
         assert found == LEFT
-        assert world.store.runnable_workflows() == ["survey"]
+        assert earlier.store.runnable_workflows() == ["survey"]
 
-    def test_ended_runs_have_their_outputs(self, world: World) -> None:
-        assert world.workflow("settle-finished").outputs == {"paid": 30, "by": "bob", "remarks": ["small"]}
-        assert world.workflow("call-finished").outputs == {"loud": "HELLO"}
-        assert world.workflow("report-failed").error.message == "not today"  # type: ignore[union-attr]  # it failed
+    def test_ended_runs_have_their_outputs(self, earlier: World) -> None:
+        assert earlier.workflow("settle-finished").outputs == {"paid": 30, "by": "bob", "remarks": ["small"]}
+        assert earlier.workflow("call-finished").outputs == {"loud": "HELLO"}
+        assert earlier.workflow("report-failed").error.message == "not today"  # type: ignore[union-attr]  # it failed
 
-    def test_inputs_are_as_they_were_given(self, world: World) -> None:
-        claim = world.workflow("settle-waiting").inputs["claim"]
+    def test_inputs_are_as_they_were_given(self, earlier: World) -> None:
+        claim = earlier.workflow("settle-waiting").inputs["claim"]
 
         assert isinstance(claim, dict)
         assert claim["extra"] == {"since": 2019, "scores": [1, 2.5, None, True, "ß"]}
 
-    def test_what_was_asked_is_still_asked(self, world: World) -> None:
-        found = {run: {(question_of(s.params), s.attempt) for s in world.waiting(run)} for run in ASKED}
+    def test_what_was_asked_is_still_asked(self, earlier: World) -> None:
+        found = {run: {(question_of(s.params), s.attempt) for s in earlier.waiting(run)} for run in ASKED}
 
         assert found == ASKED
 
-    def test_a_partial_answer_is_kept(self, world: World) -> None:
-        (cup,) = world.waiting("settle-waiting")
+    def test_a_partial_answer_is_kept(self, earlier: World) -> None:
+        (cup,) = earlier.waiting("settle-waiting")
 
         assert cup.returns == {"sure": False}
         assert cup.event_state == EventState.PROCESSING
 
-    def test_parameters_have_their_defaults_implicits_and_mixins(self, world: World) -> None:
-        (cup,) = world.waiting("settle-waiting")
+    def test_parameters_have_their_defaults_implicits_and_mixins(self, earlier: World) -> None:
+        (cup,) = earlier.waiting("settle-waiting")
 
         assert cup.params == {
             "line": {"text": "a cup", "cents": 500},
@@ -159,16 +159,19 @@ class WrittenBefore:
             "retry": {"times": 5, "policy": "retry-5"},
         }
 
-    def test_answers_that_came_early_are_parked(self, world: World) -> None:
-        assert sorted(record.workflow_id for record in world.store.parked()) == ["report-parked", "report-to-come"]
+    def test_answers_that_came_early_are_parked(self, earlier: World) -> None:
+        assert sorted(record.workflow_id for record in earlier.store.parked()) == [
+            "report-parked",
+            "report-to-come",
+        ]
 
-    def test_what_was_committed_and_not_published_is_in_the_outbox(self, world: World) -> None:
-        found = [(stored.record.topic, stored.record.lane) for stored in world.store.outbox()]
+    def test_what_was_committed_and_not_published_is_in_the_outbox(self, earlier: World) -> None:
+        found = [(stored.record.topic, stored.record.lane) for stored in earlier.store.outbox()]
 
         assert found == [("afl.lifecycle", "control/1"), ("afl.events.desk.Ask", "control/1")]
 
-    def test_reading_continues_behind_what_was_read(self, world: World) -> None:
-        reader = world.transport.consumer(None)
+    def test_reading_continues_behind_what_was_read(self, earlier: World) -> None:
+        reader = earlier.transport.consumer(None)
         ends = {
             (topic, n): reader.watermarks(TopicPartition(topic, n)).high
             for topic in ("afl.control", "afl.commands")
@@ -176,26 +179,26 @@ class WrittenBefore:
         }
         reader.close()
 
-        found = world.store.positions()
+        found = earlier.store.positions()
         # No external event was raised: later releases keep a position there nevertheless.
         read = {(place.topic, place.partition): offset for place, offset in found.items()}
         assert {place: offset for place, offset in read.items() if place[0] != "afl.external"} == ends
         assert {place.cluster_id for place in found} == {CLUSTER_ID}
         assert sum(ends.values()) == 45  # All that the story sends: 24 commands and 21 answers.
 
-    def test_a_purged_run_has_left_a_tombstone(self, world: World) -> None:
-        (found,) = world.store.tombstones(state=PURGED)
+    def test_a_purged_run_has_left_a_tombstone(self, earlier: World) -> None:
+        (found,) = earlier.store.tombstones(state=PURGED)
 
         assert (found.workflow_id, found.name, found.status) == ("report-purged", "desk.Report", COMPLETED)
-        assert world.store.load_workflow("report-purged") is None
+        assert earlier.store.load_workflow("report-purged") is None
 
-    def test_the_store_is_the_one_it_was(self, world: World) -> None:
-        assert world.store.identity().id == STORE_ID
-        assert MARK in world.store.identity().marks
-        assert world.store.prefix() == "afl."
+    def test_the_store_is_the_one_it_was(self, earlier: World) -> None:
+        assert earlier.store.identity().id == STORE_ID
+        assert MARK in earlier.store.identity().marks
+        assert earlier.store.prefix() == "afl."
 
-    def test_tasks_are_as_they_were_left(self, world: World) -> None:
-        store: Any = world.store
+    def test_tasks_are_as_they_were_left(self, earlier: World) -> None:
+        store: Any = earlier.store
         pending = store.get_pending_tasks("default")
         (claimed,) = store.leased_tasks()
 
@@ -208,8 +211,8 @@ class WrittenBefore:
         )
         assert claimed.lease_expires - claimed.claimed == 60_000
 
-    def test_what_the_public_face_wrote_is_read(self, world: World) -> None:
-        store: Any = world.store
+    def test_what_the_public_face_wrote_is_read(self, earlier: World) -> None:
+        store: Any = earlier.store
         (registration,) = store.list_handler_registrations()
         (server,) = store.get_all_servers()
         (log,) = store.get_logs_by_runner("runner-1")
@@ -234,36 +237,36 @@ class WrittenBefore:
         assert step.get_attribute("answer") == {"lines": [1, 2]}
         assert (event.event_type, event.payload) == ("desk.Ask", {"question": "by hand"})
 
-    def test_no_rule_of_a_store_is_broken(self, world: World) -> None:
-        assert list(Inspection(store=world.store).findings()) == []
+    def test_no_rule_of_a_store_is_broken(self, earlier: World) -> None:
+        assert list(Inspection(store=earlier.store).findings()) == []
 
     # --- going on -----------------------------------------------------------------------------------------------
 
     @pytest.mark.parametrize("workflow_id", OUTPUTS)
     def test_a_run_that_is_answered_by_stored_records_comes_to_its_end(
-        self, world: World, answers: str, workflow_id: str
+        self, earlier: World, answers: str, workflow_id: str
     ) -> None:
-        world.open_evaluator()
+        earlier.open_evaluator()
 
-        assert put_stored_answers(world, answers, workflow_id) == len(ASKED[workflow_id])
-        answer_all(world, workflow_id)
+        assert put_stored_answers(earlier, answers, workflow_id) == len(ASKED[workflow_id])
+        answer_all(earlier, workflow_id)
 
-        run = world.workflow(workflow_id)
+        run = earlier.workflow(workflow_id)
         assert (run.status, run.outputs) == (COMPLETED, OUTPUTS[workflow_id])
 
-    def test_a_run_that_was_failing_has_failed_when_the_rest_is_answered(self, world: World, answers: str) -> None:
-        world.open_evaluator()
+    def test_a_run_that_was_failing_has_failed_when_the_rest_is_answered(self, earlier: World, answers: str) -> None:
+        earlier.open_evaluator()
 
-        put_stored_answers(world, answers, "report-failing")
+        put_stored_answers(earlier, answers, "report-failing")
 
-        run = world.workflow("report-failing")
+        run = earlier.workflow("report-failing")
         assert run.status == ERROR
         assert (run.error.type, run.error.message) == ("Busy", "not today")  # type: ignore[union-attr]  # it failed
 
-    def test_agents_that_read_the_stored_events_answer_all_questions(self, world: World) -> None:
-        world.open_evaluator()
-        config = AgentConfig(stream=world.config, name="now", group="now", commit_interval_s=0.0, poll_timeout_s=0.0)
-        agent = Agent(config, EmbeddedTransport(world.broker))
+    def test_agents_that_read_the_stored_events_answer_all_questions(self, earlier: World) -> None:
+        earlier.open_evaluator()
+        config = AgentConfig(stream=earlier.config, name="now", group="now", commit_interval_s=0.0, poll_timeout_s=0.0)
+        agent = Agent(config, EmbeddedTransport(earlier.broker))
 
         def ask(payload: dict[str, Any], context: HandlerContext) -> dict[str, Any]:
             return result_for("desk.Ask", payload)
@@ -273,113 +276,113 @@ class WrittenBefore:
         reports = ["report-retried", "report-rerun", "report-reset", "report-later", "careful-caught", "survey"]
         for _ in range(1_000):
             agent.run_once(0.01)
-            world.settle()
-            if all(world.workflow(run).status == COMPLETED for run in reports):
+            earlier.settle()
+            if all(earlier.workflow(run).status == COMPLETED for run in reports):
                 break
         agent.close()
 
-        assert {run: world.workflow(run).outputs for run in reports} == {run: OUTPUTS[run] for run in reports}
+        assert {run: earlier.workflow(run).outputs for run in reports} == {run: OUTPUTS[run] for run in reports}
 
-    def test_the_outbox_is_published_by_the_next_owner(self, world: World) -> None:
-        assert not [event for event in world.events("desk.Ask") if event.workflow_id == "survey"]
+    def test_the_outbox_is_published_by_the_next_owner(self, earlier: World) -> None:
+        assert not [event for event in earlier.events("desk.Ask") if event.workflow_id == "survey"]
 
-        world.open_evaluator()
+        earlier.open_evaluator()
 
-        found = [event for event in world.events("desk.Ask") if event.workflow_id == "survey"]
+        found = [event for event in earlier.events("desk.Ask") if event.workflow_id == "survey"]
         # What the run asks when it goes on, too.
         assert [event.payload["question"] for event in found].count("May we ask?") == 1
         assert {event.payload["question"] for event in found} == {
             "May we ask?",
             *(f"How are you, {person}?" for person in PEOPLE),
         }
-        assert world.store.outbox() == []
+        assert earlier.store.outbox() == []
 
-    def test_a_parked_answer_is_taken_when_its_run_starts(self, world: World) -> None:
-        world.open_evaluator()
+    def test_a_parked_answer_is_taken_when_its_run_starts(self, earlier: World) -> None:
+        earlier.open_evaluator()
 
-        world.send(_start("report-to-come"))
-        answer_all(world, "report-to-come")
+        earlier.send(_start("report-to-come"))
+        answer_all(earlier, "report-to-come")
 
         # A program that was deployed later is the one of that name now. "known before" has 8 letters, "other" 5.
-        run = world.workflow("report-to-come")
+        run = earlier.workflow("report-to-come")
         assert run.outputs == {"answers": ["known before", "re: other", "re: known before"], "share": 8 / 5}
 
-    def test_a_parked_answer_is_taken_by_the_attempt_that_it_is_for(self, world: World) -> None:
-        world.open_evaluator()
-        step = world.asked("report-parked", question="first")
-        world.put(
-            world.topology.control(),
+    def test_a_parked_answer_is_taken_by_the_attempt_that_it_is_for(self, earlier: World) -> None:
+        earlier.open_evaluator()
+        step = earlier.asked("report-parked", question="first")
+        earlier.put(
+            earlier.topology.control(),
             json.dumps({"step_id": step.id, "error": {"type": "Busy", "message": "again"}}).encode(),
             key=b"report-parked",
         )
 
-        world.send(RetryStep(workflow_id="report-parked", step_id=step.id))
-        answer_all(world, "report-parked")
+        earlier.send(RetryStep(workflow_id="report-parked", step_id=step.id))
+        answer_all(earlier, "report-parked")
 
         # "early" is the parked answer; it said that it has 5 letters.
-        run = world.workflow("report-parked")
+        run = earlier.workflow("report-parked")
         assert run.outputs == {"answers": ["early", "re: second", "re: early"], "share": 5 / 6}
 
     @pytest.mark.parametrize("workflow_id", ["report-failed", "report-cancelled"])
-    def test_a_run_that_has_ended_badly_is_retried(self, world: World, workflow_id: str) -> None:
-        world.open_evaluator()
+    def test_a_run_that_has_ended_badly_is_retried(self, earlier: World, workflow_id: str) -> None:
+        earlier.open_evaluator()
 
-        world.send(RetryStep(workflow_id=workflow_id))
-        answer_all(world, workflow_id)
+        earlier.send(RetryStep(workflow_id=workflow_id))
+        answer_all(earlier, workflow_id)
 
         # Of the failed one the second question had been answered, by "two", of 4 letters.
         kept = {"report-failed": OUTPUTS["report-rerun"], "report-cancelled": REPORT}
-        assert world.workflow(workflow_id).outputs == kept[workflow_id]
+        assert earlier.workflow(workflow_id).outputs == kept[workflow_id]
 
-    def test_a_run_that_has_ended_well_is_reset(self, world: World) -> None:
-        world.open_evaluator()
+    def test_a_run_that_has_ended_well_is_reset(self, earlier: World) -> None:
+        earlier.open_evaluator()
 
-        world.send(ResetWorkflow(workflow_id="settle-finished"))
-        answer_all(world, "settle-finished")
+        earlier.send(ResetWorkflow(workflow_id="settle-finished"))
+        answer_all(earlier, "settle-finished")
 
-        run = world.workflow("settle-finished")
+        run = earlier.workflow("settle-finished")
         assert (run.execution, run.outputs) == (2, {"paid": 30, "by": "ann", "remarks": ["small"]})
 
     @pytest.mark.parametrize("command_id", ["retry-1", "rerun-1", "reset-1"])
-    def test_a_command_that_was_carried_out_is_not_carried_out_again(self, world: World, command_id: str) -> None:
-        world.open_evaluator()
+    def test_a_command_that_was_carried_out_is_not_carried_out_again(self, earlier: World, command_id: str) -> None:
+        earlier.open_evaluator()
         (command,) = [
             message
-            for record in world.records("afl.commands")
+            for record in earlier.records("afl.commands")
             if record.value is not None
-            and isinstance(message := world.codec.decode(record.value, json_allowed=True), Command)
+            and isinstance(message := earlier.codec.decode(record.value, json_allowed=True), Command)
             and message.command_id == command_id
         ]
-        before = world.workflow(command.workflow_id)
+        before = earlier.workflow(command.workflow_id)
 
-        world.send(command)
+        earlier.send(command)
 
-        assert world.workflow(command.workflow_id) == before
+        assert earlier.workflow(command.workflow_id) == before
 
-    def test_a_start_that_is_repeated_starts_nothing(self, world: World) -> None:
-        world.open_evaluator()
+    def test_a_start_that_is_repeated_starts_nothing(self, earlier: World) -> None:
+        earlier.open_evaluator()
         known = ["report-failed", "report-retried"]
-        before = [world.workflow(run) for run in known]
+        before = [earlier.workflow(run) for run in known]
 
         # The program that the name means by now is another one: so the one of the run is named.
         for run, row in zip(known, before, strict=True):
-            world.send(_start(run, program=row.program))
-        world.send(_start("report-purged"))
+            earlier.send(_start(run, program=row.program))
+        earlier.send(_start("report-purged"))
 
-        assert [world.workflow(run) for run in known] == before
-        assert world.store.load_workflow("report-purged") is None
+        assert [earlier.workflow(run) for run in known] == before
+        assert earlier.store.load_workflow("report-purged") is None
 
-    def test_a_start_of_a_purged_run_is_refused_as_one(self, world: World) -> None:
-        world.open_evaluator()
+    def test_a_start_of_a_purged_run_is_refused_as_one(self, earlier: World) -> None:
+        earlier.open_evaluator()
 
-        (tombstone,) = world.store.tombstones(state=PURGED)
+        (tombstone,) = earlier.store.tombstones(state=PURGED)
 
-        world.send(_start("report-purged", program=tombstone.program, command_id="again"))
+        earlier.send(_start("report-purged", program=tombstone.program, command_id="again"))
 
         (reported,) = [
             message
-            for record in world.records("afl.lifecycle")
-            if isinstance(message := world.codec.decode(record.value), Lifecycle) and message.command_id == "again"
+            for record in earlier.records("afl.lifecycle")
+            if isinstance(message := earlier.codec.decode(record.value), Lifecycle) and message.command_id == "again"
         ]
         assert reported.error is not None
         assert reported.error.type == "AlreadyPurged"

@@ -46,11 +46,11 @@ def codec() -> Codec:
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
+def earlier(tmp_path: Path) -> Iterator[World]:
     restored_log(tmp_path)
-    world = reopened(tmp_path, sqlite_store)
-    yield world
-    world.close(kill=True)
+    earlier = reopened(tmp_path, sqlite_store)
+    yield earlier
+    earlier.close(kill=True)
 
 
 def value_of(line: Mapping[str, Any]) -> bytes:
@@ -117,16 +117,16 @@ def test_the_same_story_writes_the_same_log(told_again: Told) -> None:
     assert told_again.answers == text_of("answers.jsonl")
 
 
-def test_a_log_is_opened_with_all_of_its_records(world: World) -> None:
-    found = {topic: len(world.records(topic)) for topic in world.broker.topics()}
+def test_a_log_is_opened_with_all_of_its_records(earlier: World) -> None:
+    found = {topic: len(earlier.records(topic)) for topic in earlier.broker.topics()}
 
     assert (found["afl.commands"], found["afl.control"]) == (24, 21)
     assert (found["afl.dlq.commands"], found["afl.dlq.control"]) == (2, 1)
     assert found["afl.events.claims.work.Assess"] == 4  # Two lines of each of two claims.
 
 
-def test_a_log_keeps_the_offsets_that_its_group_has_committed(world: World) -> None:
-    reader = world.transport.consumer(world.topology.evaluator_group)
+def test_a_log_keeps_the_offsets_that_its_group_has_committed(earlier: World) -> None:
+    reader = earlier.transport.consumer(earlier.topology.evaluator_group)
     found = {
         (partition.topic, partition.partition): at.offset
         for partition, at in reader.committed(_evaluators_partitions()).items()
@@ -141,8 +141,8 @@ def _evaluators_partitions() -> list[TopicPartition]:
     return [TopicPartition(topic, n) for topic in ("afl.control", "afl.commands") for n in (0, 1)]
 
 
-def test_events_carry_the_typed_payload_of_their_facet(world: World) -> None:
-    kettle, *others = [e for e in world.events("claims.work.Assess") if e.payload["line"] == CLAIM["lines"][0]]  # type: ignore[index]  # a list
+def test_events_carry_the_typed_payload_of_their_facet(earlier: World) -> None:
+    kettle, *others = [e for e in earlier.events("claims.work.Assess") if e.payload["line"] == CLAIM["lines"][0]]  # type: ignore[index]  # a list
 
     assert not others
     assert (kettle.workflow_id, kettle.execution_id, kettle.attempt) == ("settle-waiting", "settle-waiting/1", 1)
@@ -157,15 +157,15 @@ def test_events_carry_the_typed_payload_of_their_facet(world: World) -> None:
     }
 
 
-def test_an_event_that_is_sent_again_has_another_attempt(world: World) -> None:
-    attempts = [e.attempt for e in world.events("desk.Ask") if e.workflow_id == "report-retried"]
+def test_an_event_that_is_sent_again_has_another_attempt(earlier: World) -> None:
+    attempts = [e.attempt for e in earlier.events("desk.Ask") if e.workflow_id == "report-retried"]
 
     assert sorted(attempts) == [1, 1, 2]
 
 
-def test_events_begin_with_the_fingerprint_of_an_announced_schema(world: World) -> None:
-    announced = {record.key: record.value for record in world.records("afl.schemas")}
-    heads = {record.value[:10] for record in world.records("afl.events.desk.Ask") if record.value is not None}
+def test_events_begin_with_the_fingerprint_of_an_announced_schema(earlier: World) -> None:
+    announced = {record.key: record.value for record in earlier.records("afl.schemas")}
+    heads = {record.value[:10] for record in earlier.records("afl.events.desk.Ask") if record.value is not None}
 
     for key, text in announced.items():
         assert text is not None
@@ -182,9 +182,9 @@ def _canonical(text: bytes) -> str:
     return to_parsing_canonical_form(json.loads(text))
 
 
-def test_dead_letters_have_their_bytes_and_say_why(world: World) -> None:
-    (letter,) = world.records("afl.dlq.control")
-    refused, tombstone = world.records("afl.dlq.commands")
+def test_dead_letters_have_their_bytes_and_say_why(earlier: World) -> None:
+    (letter,) = earlier.records("afl.dlq.control")
+    refused, tombstone = earlier.records("afl.dlq.commands")
 
     assert (letter.key, letter.value) == (b"report-failed", b"garbage")
     headers = dict(letter.headers)
@@ -194,10 +194,10 @@ def test_dead_letters_have_their_bytes_and_say_why(world: World) -> None:
     assert (tombstone.value, dict(tombstone.headers)["afl_dlq_reason"]) == (None, b"null_value")
 
 
-def test_milestones_tell_how_the_runs_went(world: World) -> None:
+def test_milestones_tell_how_the_runs_went(earlier: World) -> None:
     reported: dict[str, list[str]] = {}
-    for record in world.records("afl.lifecycle"):
-        message = world.codec.decode(record.value, record.headers)
+    for record in earlier.records("afl.lifecycle"):
+        message = earlier.codec.decode(record.value, record.headers)
         assert isinstance(message, Lifecycle)
         reported.setdefault(message.workflow_id, []).append(message.kind)
 
@@ -208,8 +208,8 @@ def test_milestones_tell_how_the_runs_went(world: World) -> None:
     assert reported["no-such-run"] == ["command.refused"]
 
 
-def test_commands_that_ask_are_answered_under_their_ids(world: World) -> None:
-    reported = [world.codec.decode(record.value, record.headers) for record in world.records("afl.lifecycle")]
+def test_commands_that_ask_are_answered_under_their_ids(earlier: World) -> None:
+    reported = [earlier.codec.decode(record.value, record.headers) for record in earlier.records("afl.lifecycle")]
     by_command = {m.command_id: m for m in reported if isinstance(m, Lifecycle) and m.command_id is not None}
     described, waiting = by_command["describe-1"], by_command["describe-2"]
 
@@ -223,12 +223,12 @@ def test_commands_that_ask_are_answered_under_their_ids(world: World) -> None:
     assert refused.type == "NothingToCancel"
 
 
-def test_definitions_name_programs_by_what_they_say(world: World) -> None:
+def test_definitions_name_programs_by_what_they_say(earlier: World) -> None:
     programs: dict[str, str] = {}
     names: dict[str, str] = {}
     claims: list[StoreClaim] = []
-    for record in world.records("afl.definitions"):
-        message = world.codec.decode(record.value, record.headers)
+    for record in earlier.records("afl.definitions"):
+        message = earlier.codec.decode(record.value, record.headers)
         if isinstance(message, ProgramDefinition):
             programs[message.fingerprint] = message.program_json()
         elif isinstance(message, ProgramPointer):
@@ -262,9 +262,9 @@ def test_opening_a_log_changes_nothing_but_what_compaction_takes(tmp_path: Path)
     assert all(line.startswith(f'INSERT INTO "records" VALUES({definitions}, 0, ') for line in gone)
 
 
-def test_an_agent_answers_a_stored_event_as_agents_always_have(world: World) -> None:
-    config = AgentConfig(stream=world.config, name="now", group="now", commit_interval_s=0.0, poll_timeout_s=0.0)
-    agent = Agent(config, EmbeddedTransport(world.broker))
+def test_an_agent_answers_a_stored_event_as_agents_always_have(earlier: World) -> None:
+    config = AgentConfig(stream=earlier.config, name="now", group="now", commit_interval_s=0.0, poll_timeout_s=0.0)
+    agent = Agent(config, EmbeddedTransport(earlier.broker))
 
     def ask(payload: dict[str, Any], context: HandlerContext) -> dict[str, Any]:
         return result_for("desk.Ask", payload)
@@ -274,13 +274,13 @@ def test_an_agent_answers_a_stored_event_as_agents_always_have(world: World) -> 
     answers: list[Record] = []
     for _ in range(1_000):
         agent.run_once(0.01)
-        answers = [r for r in world.records("afl.control") if r.key == b"report-later"]
+        answers = [r for r in earlier.records("afl.control") if r.key == b"report-later"]
         if len(answers) == 2:
             break
     agent.close()
 
     (event,) = [
-        e for e in world.events("desk.Ask") if (e.workflow_id, e.payload["question"]) == ("report-later", "first")
+        e for e in earlier.events("desk.Ask") if (e.workflow_id, e.payload["question"]) == ("report-later", "first")
     ]
     (answer,) = [r for r in answers if dict(r.headers)["ce_subject"] == event.step_id.encode()]
     said = StepContinue(
@@ -292,7 +292,7 @@ def test_an_agent_answers_a_stored_event_as_agents_always_have(world: World) -> 
         agent="now",
         group="now",
     )
-    assert answer.value == world.codec.encode(said)
+    assert answer.value == earlier.codec.encode(said)
     assert [header for header in answer.headers if header[0] != "ce_time"] == [
         ("ce_specversion", b"1.0"),
         ("ce_id", f"{event.step_id}#1:StepContinue".encode()),

@@ -23,12 +23,12 @@ class TestSqliteWrittenBefore(WrittenBefore):
         return int(request.param)
 
     @pytest.fixture
-    def world(self, tmp_path: Path, generation: int) -> Iterator[World]:
+    def earlier(self, tmp_path: Path, generation: int) -> Iterator[World]:
         restored_log(tmp_path)
         restore_sql(text_of("store.sql", generation), settings(tmp_path).store_path)
-        world = reopened(tmp_path, sqlite_store)
-        yield world
-        world.close(kill=True)
+        earlier = reopened(tmp_path, sqlite_store)
+        yield earlier
+        earlier.close(kill=True)
 
 
 def test_opening_a_store_changes_none_of_its_rows(tmp_path: Path) -> None:

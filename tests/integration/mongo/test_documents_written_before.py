@@ -38,14 +38,14 @@ class TestDocumentsWrittenBefore(WrittenBefore):
         return found
 
     @pytest.fixture
-    def world(self, tmp_path: Path, mongodb_of_either_kind: MongoDBConfig, generation: int) -> Iterator[World]:
+    def earlier(self, tmp_path: Path, mongodb_of_either_kind: MongoDBConfig, generation: int) -> Iterator[World]:
         found = mongodb_of_either_kind
         with MongoClient[dict[str, Any]](found.connection_string()) as client:
             restore_lines(text_of("documents.jsonl", generation), client[found.database])
             restored_log(tmp_path)
-            world = reopened(tmp_path, mongo_store(client[found.database]))
-            yield world
-            world.close(kill=True)
+            earlier = reopened(tmp_path, mongo_store(client[found.database]))
+            yield earlier
+            earlier.close(kill=True)
 
     @pytest.fixture
     def answers(self) -> str:
