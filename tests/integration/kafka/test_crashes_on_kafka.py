@@ -142,12 +142,11 @@ def test_an_evaluator_killed_at_any_step_is_followed_by_one_that_loses_nothing(
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("passes", [2, 3])
 @pytest.mark.parametrize("point", [point for point in EVALUATOR_POINTS if point not in PASSED_ONCE])
-def test_an_evaluator_killed_at_a_later_pass_is_followed_by_one_that_loses_nothing(
-    point: str, passes: int, deployments: Deployments
+def test_an_evaluator_killed_at_its_third_pass_is_followed_by_one_that_loses_nothing(
+    point: str, deployments: Deployments
 ) -> None:
-    an_evaluator_dies(deployments(SHOP), point, passes)
+    an_evaluator_dies(deployments(SHOP), point, passes=3)
 
 
 @pytest.mark.parametrize("point", quick_first(SCRIPT_POINTS, {"scripts.submitted"}))
