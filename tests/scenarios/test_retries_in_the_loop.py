@@ -112,6 +112,8 @@ def test_a_run_that_is_cancelled_in_a_pause_sends_no_further_event(world: World)
     fail(deployment)
 
     deployment.client.cancel("wf-1")
+    # The command is read before the time has come.
+    deployment.settle()
     pass_time(deployment, 10_000)
 
     assert timers(deployment) == []
