@@ -38,6 +38,7 @@ _SIZES: Final[Mapping[str, str]] = {
     "store_commits": "--rows 20",
     "telemetry": "--steps 5 --pairs 1 --least-steps 5",
     "timers": "--sleepers 20 --due 30 --idle-s 0.05",
+    "visibility": "--runs 50 --rounds 1",
 }
 #: Benchmarks whose figures a test of their own looks at.
 _TESTED_ALONE: Final = frozenset({"agent_drain", "loop", "processes"})
