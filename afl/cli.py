@@ -78,6 +78,7 @@ _COMMANDS: Final = {
     "graph": ("afl.commands.graphing:graph_command", "Draw which step of a workflow waits for which."),
     "doc": ("afl.commands.texts:doc_command", "Write Markdown from doc comments."),
     "compile": ("afl.commands.compiling:compile_command", "Compile into one JSON program."),
+    "codegen": ("afl.commands.generating:codegen_command", "Write types and handlers in other languages."),
     "publish": ("afl.commands.publishing:publish_command", "Publish namespaces in MongoDB, where others find them."),
     "ast": ("afl.commands.texts:ast_command", "Show the syntax tree as JSON."),
     "lsp": ("afl.commands.serving:lsp_command", "Serve an editor: the language server, on standard input and output."),

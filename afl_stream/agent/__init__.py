@@ -7,7 +7,11 @@ from afl.core.lazy_names import lazy_names
 if TYPE_CHECKING:
     from afl.core.handlers.calling import Deferred as Deferred
     from afl.core.handlers.context import HandlerContext as HandlerContext
+    from afl.core.handlers.modules import HandlerRegistrar as HandlerRegistrar
     from afl.core.handlers.retry import RetryPolicy as RetryPolicy
+    from afl.core.handlers.typed import Facet as Facet
+    from afl.core.handlers.typed import Json as Json
+    from afl.core.handlers.typed import Record as Record
     from afl_stream.agent.agent import Agent as Agent
     from afl_stream.agent.agent import NoHandlers as NoHandlers
     from afl_stream.agent.resources import AgentConfig as AgentConfig
@@ -17,10 +21,23 @@ _HOMES = {
     "afl_stream.agent.resources": "AgentConfig",
     "afl.core.handlers.calling": "Deferred",
     "afl.core.handlers.context": "HandlerContext",
+    "afl.core.handlers.modules": "HandlerRegistrar",
     "afl.core.handlers.retry": "RetryPolicy",
+    "afl.core.handlers.typed": "Facet Json Record",
 }
 
-__all__ = ["Agent", "AgentConfig", "Deferred", "HandlerContext", "NoHandlers", "RetryPolicy"]
+__all__ = [
+    "Agent",
+    "AgentConfig",
+    "Deferred",
+    "Facet",
+    "HandlerContext",
+    "HandlerRegistrar",
+    "Json",
+    "NoHandlers",
+    "Record",
+    "RetryPolicy",
+]
 
 if not TYPE_CHECKING:
     # Out of sight of type checkers: they would take any name for one of this package.
