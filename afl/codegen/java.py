@@ -21,21 +21,34 @@ _BUILTINS: Final = {
     "Json": "Object",
 }
 _TAKEN: Final = frozenset(
-    "AflTypes ArrayList Boolean Double Exception Function Integer LinkedHashMap List Long Map Number Object Override "
-    "Record String".split()
+    {
+        *("AflTypes", "ArrayList", "Boolean", "Double", "Exception", "Function", "Integer", "LinkedHashMap", "List"),
+        *("Long", "Map", "Number", "Object", "Override", "Record", "String"),
+    }
 )
 _WORDS: Final = frozenset(
-    "abstract assert boolean break byte case catch char class const continue default do double else enum extends "
-    "final finally float for goto if implements import instanceof int interface long native new package private "
-    "protected public return short static strictfp super switch synchronized this throw throws transient try void "
-    "volatile while true false null _ "
-    # Methods of every record.
-    "clone finalize getClass hashCode notify notifyAll toString wait toMap".split()
+    {
+        *("abstract", "assert", "boolean", "break", "byte", "case", "catch", "char", "class", "const", "continue"),
+        *("default", "do", "double", "else", "enum", "extends", "false", "final", "finally", "float", "for", "goto"),
+        *("if", "implements", "import", "instanceof", "int", "interface", "long", "native", "new", "null", "package"),
+        *("private", "protected", "public", "return", "short", "static", "strictfp", "super", "switch"),
+        *("synchronized", "this", "throw", "throws", "transient", "true", "try", "void", "volatile", "while", "_"),
+        # Methods of every record.
+        *("AflTypes", "clone", "finalize", "getClass", "hashCode", "notify", "notifyAll", "toString", "wait", "toMap"),
+    }
 )
 _HELPERS: Final = """
     @SuppressWarnings("unchecked")
     private static Map<String, Object> entries(Object value) {
         return (Map<String, Object>) value;
+    }
+
+    private static String text(Object value) {
+        return (String) value;
+    }
+
+    private static Boolean flag(Object value) {
+        return (Boolean) value;
     }
 
     private static Long whole(Object value) {
@@ -100,20 +113,20 @@ class JavaCode:
         return "\n".join(lines) + "\n" + _HELPERS
 
     def _record(self, name: str, doc: str, slots: Sequence[Slot]) -> list[str]:
-        fields = field_names([slot.name for slot in slots], _WORDS)
+        fields = field_names([slot.name for slot in slots], {*_WORDS, *self._names.values()})
         pairs = list(zip(fields, slots, strict=True))
         said = lines_of(doc)
         for field, slot in pairs:
             first, *rest = [*slot_lines(slot), ""]
             said += [f"@param {field} {first}", *(f"    {line}" for line in rest if line)] if first else []
         lines = ["", *block(_safe(said), "    ")]
-        parameters = ", ".join(f"{self._type(slot.type)} {field}" for field, slot in pairs)
-        lines.append(f"    public record {name}({parameters}) {{")
+        parameters = [f"{self._type(slot.type)} {field}" for field, slot in pairs]
+        lines.append(f"    public record {name}({_listed(parameters, 2)}) {{")
         arguments = [self._read(slot.type, f'map.get("{slot.name}")') for _, slot in pairs]
         lines += [
             f"        public static {name} fromMap(Object value) {{",
-            *(["            Map<String, Object> map = entries(value);"] if slots else []),
-            f"            return value == null ? null : new {name}({', '.join(arguments)});",
+            *(["            Map<String, Object> map = AflTypes.entries(value);"] if slots else []),
+            f"            return value == null ? null : new {name}({_listed(arguments, 4)});",
             "        }",
             "",
             "        public Map<String, Object> toMap() {",
@@ -145,16 +158,18 @@ class JavaCode:
             case Builtin("Json"):
                 return value
             case Builtin("Int" | "Long"):
-                return f"whole({value})"
+                return f"AflTypes.whole({value})"
             case Builtin("Double"):
-                return f"real({value})"
+                return f"AflTypes.real({value})"
             case ListOf(element):
-                return f"list({value}, x{depth} -> {self._read(element, f'x{depth}', depth + 1)})"
+                return f"AflTypes.list({value}, x{depth} -> {self._read(element, f'x{depth}', depth + 1)})"
             case SchemaType(name):
                 return f"{self._names[name, '']}.fromMap({value})"
             case MapType():
-                return f"entries({value})"
-        return f"({self._type(of)}) {value}"
+                return f"AflTypes.entries({value})"
+            case Builtin("Boolean"):
+                return f"AflTypes.flag({value})"
+        return f"AflTypes.text({value})"
 
     def _write(self, of: Type, value: str, depth: int = 0) -> str:
         """Return the expression that makes a map's entry of a value."""
@@ -163,8 +178,16 @@ class JavaCode:
             typed = value if depth == 0 else f"(({name}) {value})"
             return f"{value} == null ? null : {typed}.toMap()"
         if isinstance(of, ListOf) and _has_records(of):
-            return f"list({value}, x{depth} -> {self._write(of.element, f'x{depth}', depth + 1)})"
+            return f"AflTypes.list({value}, x{depth} -> {self._write(of.element, f'x{depth}', depth + 1)})"
         return value
+
+
+def _listed(items: Sequence[str], depth: int) -> str:
+    """Return parameters or arguments: in one line where they are few, else each in its own."""
+    if len(items) < 3:
+        return ", ".join(items)
+    indent = "\n" + "    " * depth
+    return indent + f",{indent}".join(items)
 
 
 def _has_records(of: Type) -> bool:

@@ -21,7 +21,10 @@ _BUILTINS: Final = {
 }
 #: Names of types that every program has, and ours.
 _TAKEN: Final = frozenset(
-    "Array Boolean Date Error Function Handlers Json Map Number Object Promise Record Set String Symbol".split()
+    {
+        *("Array", "Boolean", "Date", "Error", "Function", "Handlers", "Json", "Map", "Number", "Object", "Promise"),
+        *("Record", "Set", "String", "Symbol"),
+    }
 )
 
 

@@ -32,7 +32,7 @@ _PACKAGES: Final = {"java": re.compile(r"[a-z_]\w*(\.[a-z_]\w*)*\Z"), "go": re.c
 @strictness_options
 @source_options
 @click.pass_context
-def codegen_command(  # noqa: PLR0913 - click passes each option by its name
+def codegen_command(
     ctx: click.Context,
     named: Named,
     language: str,
