@@ -19,6 +19,8 @@ from afl_stream.exit_codes import ExitCode, table
 _HELP = f"""Run AFL workflows whose steps are events on topics.
 
 \b
+To begin, in an empty folder:
+  afl-stream init orders
 To try a file with its agents, in one process:
   afl-stream dev orders.afl --handlers shop.handlers --input order=17
 Piece by piece (on the embedded transport: one process after another):
@@ -40,6 +42,7 @@ Exit codes:
 
 #: Where each command is declared, and its line in the help, in the order in which a person needs them.
 _COMMANDS: Final = {
+    "init": ("afl_stream.commands.projects.init:init_command", "Make a project that runs, from a template."),
     "dev": ("afl_stream.commands.dev:dev_command", "Run files with their agents in one process."),
     "topics": ("afl_stream.commands.topics:topics_group", "Plan and create topics."),
     "schemas": ("afl_stream.commands.schemas.group:schemas_group", "Generate, register and check schemas of events."),

@@ -10,4 +10,5 @@ PUBLIC_MODULES = (
     "request_failures",
     "runner",
     "tool_definitions",
+    "turns",
 )

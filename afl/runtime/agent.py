@@ -15,11 +15,13 @@ from afl.claude.llm_handler import LLMHandler, LLMHandlerConfig
 from afl.claude.replies import ClaudeUsage
 from afl.claude.runner import ClaudeAgentRunner
 from afl.claude.tool_definitions import ToolDefinition, tool_definitions
+from afl.claude.turns import ClaudeClient
 from afl.workers.tool_registry import ToolRegistry
 
 __all__ = [
     "DEFAULT_MODEL",
     "ClaudeAgentRunner",
+    "ClaudeClient",
     "ClaudeCutOff",
     "ClaudeFailed",
     "ClaudeGaveNoAnswer",

@@ -1,0 +1,1 @@
+"""New projects: the command `init`, and the templates that it copies."""
