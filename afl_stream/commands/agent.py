@@ -50,6 +50,7 @@ _READ_TIMEOUT_S = 0.1
     help="With --registry: how often it is read.",
 )
 @click.option("--group", metavar="NAME", help="One consumer group for all facets; by default each has its own.")
+@click.option("--check", is_flag=True, help="Run nothing; say which handlers and deployed facets go together.")
 @retry_option
 @until_idle_option
 @instance_id_option
@@ -57,7 +58,13 @@ _READ_TIMEOUT_S = 0.1
 @common
 @service
 def agent_command(
-    invocation: Invocation, handlers: Sequence[str], registry: bool, topics: Sequence[str], **options: Any
+    invocation: Invocation,
+    handlers: Sequence[str],
+    registry: bool,
+    topics: Sequence[str],
+    check: bool,
+    facets: Sequence[str],
+    **options: Any,
 ) -> ExitCode:
     """Run an agent: it takes the events of facets and answers them with what the handlers return.
 
@@ -67,6 +74,9 @@ def agent_command(
     SIGTERM and Ctrl-C drain: running handlers finish and are answered, then it ends with 0; with 1 when a handler is
     still running at the end of the grace period (its event is handled again).
 
+    With --check nothing runs: it says which handlers belong to no event facet of the deployed programs, and which
+    facets have no handler, and ends with 1 if there are any. Several --handlers are checked together.
+
     \b
     Examples:
       afl-stream agent --handlers shop.handlers
@@ -74,13 +84,19 @@ def agent_command(
       afl-stream agent --handlers shop.billing:refund=billing.Refund
       afl-stream agent --handlers shop.handlers --retry 'attempts=3, backoff=0.5, on=ConnectionError'
       afl-stream agent --registry --topics 'billing.*'
+      afl-stream agent --handlers shop.handlers --check
     """
     if not (handlers or registry):
         raise click.UsageError("nothing to handle: give --handlers MODULE, or --registry")
     if topics and not registry:
         raise click.UsageError("--topics goes with --registry")
     find_modules_here()
-    return _run(invocation, handlers=handlers, patterns=topics if registry else None, **options)
+    patterns = topics if registry else None
+    if check:
+        from afl_stream.commands.agent_check import check_agent
+
+        return check_agent(invocation, handlers, facets, patterns)
+    return _run(invocation, handlers=handlers, facets=facets, patterns=patterns, **options)
 
 
 def _run(

@@ -107,7 +107,7 @@ def test_a_folder_that_holds_something_stays_as_it_is(
 
     refused = line("init", "orders")
 
-    assert refused.code == 1
+    assert refused.code == 2
     assert "orders is not empty: it holds mine.txt; nothing was written" in refused.err
     assert [path.name for path in (tmp_path / "orders").iterdir()] == ["mine.txt"]
 
