@@ -37,7 +37,8 @@ def test_what_has_no_counterpart_is_named_with_what_was_meant(line: CommandLine)
     assert checked.code == 1
     assert checked.out.splitlines() == [
         "net.Note: handled, as Note",
-        "net.Pong: a handler without a facet: no deployed program has an event facet of this name; did you mean net.Ping?",
+        "net.Pong: a handler without a facet: no deployed program has an event facet of this name; did you mean"
+        " net.Ping?",
         "net.Scan: a handler without a facet: it is a facet, which asks no handler",
         "afl.WaitForEvent: a handler without a facet: no deployed program has an event facet of this name",
         "net.Ping: no handler here",
