@@ -57,5 +57,5 @@ def test_a_module_that_a_page_shows_is_used_by_one_of_its_commands(page: Path) -
 
     for module in modules:
         stem = module.removesuffix(".py")
-        wanted = re.compile(rf"\b{re.escape(stem)}\b(?!\.afl)")
+        wanted = re.compile(rf"\b(?:{re.escape(stem)}|{re.escape(stem.replace('/', '.'))})\b(?!\.afl)")
         assert any(wanted.search(line) for line in lines) or any(f'"{module}"' in text for text in texts), module

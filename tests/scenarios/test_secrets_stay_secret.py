@@ -21,6 +21,7 @@ from tests.scenarios.command_lines import Called, CommandLine
 MARK = "c4nary"
 #: What each command of `afl-stream` is called with; the steps and runs exist in the first test.
 COMMANDS: dict[tuple[str, ...], list[str]] = {
+    ("init",): ["{folder}/project"],
     ("topics", "plan"): ["{program}"],
     ("topics", "apply"): ["{program}"],
     ("schemas", "generate"): ["{program}"],

@@ -24,4 +24,5 @@ PUBLIC_MODULES = (
     "returned",
     "routes",
     "stuck_handlers",
+    "typed",
 )
