@@ -82,9 +82,14 @@ def code_of(
 
 
 def _is_package(folder: Path) -> bool:
-    """Return whether modules in a folder import each other as those of a package."""
+    """Return whether modules in a folder import each other as those of a package.
+
+    A new folder becomes one. A folder that has handlers, and is none, stays as it is.
+    """
     if (folder / "__init__.py").exists():
         return True
+    if (folder / HANDLERS_FILE).exists():
+        return False
     name = folder.resolve().name
     return folder.resolve() != Path.cwd() and name.isidentifier() and not keyword.iskeyword(name)
 

@@ -4,6 +4,7 @@ import subprocess
 import sys
 import tarfile
 import venv
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,10 @@ def test_a_wheel_made_of_the_source_archive_compiles_without_lark_or_the_source_
         packed.extractall(tmp_path / "unpacked", filter="data")
     (tree,) = (tmp_path / "unpacked").iterdir()
     wheel = _build(tree, "wheel", tmp_path / "wheel")
+    with zipfile.ZipFile(wheel) as packed_wheel:
+        # The templates of projects, whose names begin or end as those of no module.
+        templates = {name for name in packed_wheel.namelist() if name.endswith(".tmpl")}
+    assert {path.relative_to(ROOT).as_posix() for path in (ROOT / "afl_stream").rglob("*.tmpl")} == templates != set()
     # Nothing else is installed there: Lark, above all, is not.
     venv.create(tmp_path / "venv", with_pip=False, symlinks=True)
     python = tmp_path / "venv" / "bin" / "python"

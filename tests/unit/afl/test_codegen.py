@@ -25,7 +25,7 @@ from afl_stream.dev import LocalDeployment
 from afl_stream.settings.config import StreamConfig
 from afl_stream.settings.sections import EmbeddedSettings
 from tests.unit.afl.any_signatures import COMMENTS, Signatures, has_values, signatures, values
-from tests.worlds.requirements import missing, required_tool
+from tests.worlds.requirements import required_tool
 
 #: Imports the types of a program.
 Load = Callable[[str], Any]
@@ -251,6 +251,17 @@ def test_types_are_written_anew_and_handlers_are_the_authors(folder: Path, capsy
     assert (folder / "orders" / "handlers.py").read_text() == "from .afl_types import CHARGE"
 
 
+def test_a_folder_whose_modules_are_no_package_does_not_become_one(folder: Path) -> None:
+    assert main(["codegen", "shop.afl", "--lang", "python", "-o", "."]) == 0
+    (folder / "above").mkdir()
+    assert "from afl_types import (" in (folder / "handlers.py").read_text()
+
+    (folder / "handlers.py").rename(folder / "above" / "handlers.py")
+    assert main(["codegen", "shop.afl", "--lang", "python", "-o", "above"]) == 0
+
+    assert sorted(path.name for path in (folder / "above").iterdir()) == ["afl_types.py", "handlers.py"]
+
+
 def test_without_a_folder_the_types_are_printed(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["codegen", "shop.afl", "--lang", "python"]) == 0
 
@@ -355,14 +366,19 @@ def run(words: Sequence[str | Path], folder: Path) -> None:
 
 @pytest.mark.long
 @pytest.mark.timeout(400)
-def test_mypy_finds_nothing_in_generated_python(tmp_path: Path) -> None:
+def test_mypy_finds_nothing_in_generated_python_and_handlers_that_do_not_fit(tmp_path: Path) -> None:
     for name, text in (("all", everything()), ("shop", SHOP)):
         code(text, "python").write(tmp_path / f"{name}_types")
+    mypy = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", tmp_path / "cache"]
 
-    run(
-        [sys.executable, "-m", "mypy", "--strict", "--cache-dir", tmp_path / "cache", "all_types", "shop_types"],
-        tmp_path,
-    )
+    run([*mypy, "all_types", "shop_types"], tmp_path)
+
+    handlers = tmp_path / "shop_types" / "handlers.py"
+    handlers.write_text(handlers.read_text().replace("payload: ChargePayload", "payload: PingPayload"))
+    with pytest.raises(
+        AssertionError, match=r'handlers\.py:\d+: error: Argument 1 to "handler" of "Facet" has incompatible'
+    ):
+        run([*mypy, "shop_types"], tmp_path)
 
 
 @pytest.mark.long
@@ -396,6 +412,6 @@ def test_tsc_finds_nothing_in_generated_typescript(tmp_path: Path) -> None:
         [npm, "install", "--no-audit", "--no-fund", "typescript@5"], cwd=tmp_path, capture_output=True, check=False
     )
     if installed.returncode:
-        missing("npm cannot install typescript@5")
+        pytest.skip("npm cannot install typescript@5")
 
     run([tmp_path / "node_modules" / ".bin" / "tsc", "--strict", "--noEmit", "afl-types.ts"], tmp_path)
