@@ -87,6 +87,7 @@ _COMMANDS: Final = {
     ),
     "keys": ("afl_stream.commands.sensitive.keys:keys_group", "Make and change the keys of sensitive values."),
     "dlq": ("afl_stream.commands.dlq.group:dlq_group", "List, show, replay and drop dead letters."),
+    "mcp": ("afl_stream.mcp.command:mcp_command", "Serve tools for language models (MCP)."),
     "store": ("afl_stream.commands.store:store_group", "Check the store, and purge finished runs."),
     "config": ("afl_stream.commands.config:config_command", "Show the settings."),
 }

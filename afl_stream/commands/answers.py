@@ -47,8 +47,8 @@ def continue_command(invocation: Invocation, step_id: str, result_text: str) -> 
         client.require_topics()
         with store_here(config, transport) as store:
             if store is not None:
-                row, step = _waiting_step(store, step_id)
-                _check_result(store, row, step, result)
+                row, step = waiting_step(store, step_id)
+                check_result(store, row, step, result)
                 attempt = step.attempt
 
         def give(timeout_s: float | None) -> Lifecycle | None:
@@ -82,7 +82,7 @@ def fail_command(invocation: Invocation, step_id: str, message: str, error_type:
         client.require_topics()
         with store_here(config, transport) as store:
             if store is not None:
-                _, step = _waiting_step(store, step_id)
+                _, step = waiting_step(store, step_id)
                 attempt = step.attempt
 
         def give(timeout_s: float | None) -> Lifecycle | None:
@@ -129,7 +129,7 @@ def cancel_command(invocation: Invocation, workflow_id: str, reason: str) -> Exi
     return _report_sent(invocation, text, {"workflow_id": workflow_id, "reason": reason}, reply)
 
 
-def _waiting_step(store: EngineStore, step_id: str) -> tuple[WorkflowRow, StepDocument]:
+def waiting_step(store: EngineStore, step_id: str) -> tuple[WorkflowRow, StepDocument]:
     """Return the step, which waits for an answer. Raises NotFound, CommandRefused."""
     from afl.engine.model.store import ENDED_STATUSES
     from afl.engine.states import EventState, StepState
@@ -159,11 +159,11 @@ def _waiting_step(store: EngineStore, step_id: str) -> tuple[WorkflowRow, StepDo
     return row, step
 
 
-def _check_result(store: EngineStore, row: WorkflowRow, step: StepDocument, result: Mapping[str, Value]) -> None:
+def check_result(store: EngineStore, row: WorkflowRow, step: StepDocument, result: Mapping[str, Value]) -> None:
     """Refuse a result that the evaluator would fail the step for. Raises CommandRefused."""
     from afl.engine.planning.planner import plan_workflow
     from afl.engine.planning.programs import stored_program
-    from afl.engine.planning.value_checks import check_result
+    from afl.engine.planning.value_checks import check_result as problem_of
 
     program = stored_program(store, row.program)
     if program is None:
@@ -172,7 +172,7 @@ def _check_result(store: EngineStore, row: WorkflowRow, step: StepDocument, resu
     facet = next((facet for facet in plan.facets if facet.name == step.facet_name), None)
     if facet is None:
         return
-    problem = check_result(facet, plan.schemas, result, facet.always_required, reported=step.returns)
+    problem = problem_of(facet, plan.schemas, result, facet.always_required, reported=step.returns)
     if problem is not None:
         raise CommandRefused(f"--result does not fit: {problem}; {_returns_text(facet)}")
 

@@ -101,7 +101,7 @@ def _operate(invocation: Invocation, workflow_id: str, action: Action) -> ExitCo
             if action.step_id is None:
                 workflow_id = meant_id(store, terminal, workflow_id)
             if store is not None:
-                steps = _tried(store, workflow_id, action)
+                steps = tried(store, workflow_id, action)
         give: Callable[..., str]
         if action.kind is Kind.RETRY:
             give = partial(client.retry, workflow_id, action.step_id)
@@ -132,7 +132,7 @@ def _operate(invocation: Invocation, workflow_id: str, action: Action) -> ExitCo
     return ExitCode.OK
 
 
-def _tried(store: EngineStore, workflow_id: str, action: Action) -> Sequence[str]:
+def tried(store: EngineStore, workflow_id: str, action: Action) -> Sequence[str]:
     """Return the steps that an evaluator would begin again now: computed here, and not stored.
 
     Raises NotFound and CommandRefused for what it would refuse.

@@ -126,7 +126,7 @@ def _start(invocation: Invocation, options: StartOptions) -> ExitCode:
     with open_transport(config) as transport, Client(config, transport) as client:
         program, name = deployed_program(client, transport, options.workflow)
         _, inputs = checked_inputs(program, name, options.inputs, options.inputs_document)
-        known = _check_id(config, transport, options.workflow_id, name, program, inputs)
+        known = check_id(config, transport, options.workflow_id, name, program, inputs)
         workflow_id = options.workflow_id or workflow_id_v7(epoch_ms())
 
         def give(answer_timeout_s: float | None) -> Lifecycle | None:
@@ -226,7 +226,7 @@ def _start_and_follow(invocation: Invocation, options: StartOptions) -> ExitCode
     with open_transport(config) as transport, Client(config, transport) as client:
         program, name = deployed_program(client, transport, options.workflow)
         plan, inputs = checked_inputs(program, name, options.inputs, options.inputs_document)
-        known = _check_id(config, transport, options.workflow_id, name, program, inputs)
+        known = check_id(config, transport, options.workflow_id, name, program, inputs)
         if known is not None and known.status in ENDED_STATUSES:
             # The store's answer needs no evaluator.
             if not terminal.as_json:
@@ -289,7 +289,7 @@ def _followed(
                 raise
 
 
-def _check_id(
+def check_id(
     config: StreamConfig,
     transport: Transport,
     workflow_id: str | None,

@@ -58,7 +58,7 @@ def show_command(invocation: Invocation, place: str, reveal: bool) -> ExitCode:
             raise not_found(invocation, error) from error
         subject = letters.subject_of(letter)
         redaction = Redaction(config.sensitive.patterns, reveals=reveal)
-        record, problem = _record_of(letters, letter, redaction)
+        record, problem = record_of(letters, letter, redaction)
         is_hidden = redaction.hides(letter.headers)
         if terminal.as_json:
             terminal.document(
@@ -131,7 +131,7 @@ def _show_next(invocation: Invocation, terminal: Terminal, letter: DeadLetter, s
         terminal.remark(f"leave it out of lists: {invocation.command_line('dlq', 'drop', str(letter.place))}")
 
 
-def _record_of(letters: DeadLetters, letter: DeadLetter, redaction: Redaction) -> tuple[dict[str, object] | None, str]:
+def record_of(letters: DeadLetters, letter: DeadLetter, redaction: Redaction) -> tuple[dict[str, object] | None, str]:
     """Return what a letter's record says, or why it cannot be read."""
     from dataclasses import asdict
 

@@ -42,10 +42,10 @@ def why_command(invocation: Invocation, workflow_id: str) -> ExitCode:
     from afl_stream.visibility.waiting.explaining import UnknownRun, explain
 
     config, terminal = invocation.settings(), invocation.terminal()
-    with _sources(config) as (store, transport, unknown):
+    with opened_sources(config) as (store, transport, unknown):
         if store is not None:
             terminal.remark(described_store(config))
-        found = _whole_id(store, workflow_id)
+        found = whole_id(store, workflow_id)
         try:
             report = explain(config, found, store=store, transport=transport, unknown=unknown)
         except UnknownRun as error:
@@ -60,7 +60,7 @@ def why_command(invocation: Invocation, workflow_id: str) -> ExitCode:
     return ExitCode.OK
 
 
-def _whole_id(store: EngineStore | None, given: str) -> str:
+def whole_id(store: EngineStore | None, given: str) -> str:
     """Return the id of the only run that begins so; the text itself where no run of the store does."""
     from afl_stream.visibility.workflows import NoSuchWorkflow, full_id
 
@@ -74,7 +74,7 @@ def _whole_id(store: EngineStore | None, given: str) -> str:
 
 
 @contextmanager
-def _sources(config: StreamConfig) -> Iterator[tuple[EngineStore | None, Transport | None, list[str]]]:
+def opened_sources(config: StreamConfig) -> Iterator[tuple[EngineStore | None, Transport | None, list[str]]]:
     """Open the store and the transport, as far as they can be reached; say of the others why not.
 
     Raises what opening raises where neither can be reached, and for Kafka whatever it is.
