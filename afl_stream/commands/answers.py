@@ -159,8 +159,10 @@ def waiting_step(store: EngineStore, step_id: str) -> tuple[WorkflowRow, StepDoc
     return row, step
 
 
-def check_result(store: EngineStore, row: WorkflowRow, step: StepDocument, result: Mapping[str, Value]) -> None:
-    """Refuse a result that the evaluator would fail the step for. Raises CommandRefused."""
+def check_result(
+    store: EngineStore, row: WorkflowRow, step: StepDocument, result: Mapping[str, Value], what: str = "--result"
+) -> None:
+    """Refuse a result that the evaluator would fail the step for. Raises CommandRefused, which calls it `what`."""
     from afl.engine.planning.planner import plan_workflow
     from afl.engine.planning.programs import stored_program
     from afl.engine.planning.value_checks import check_result as problem_of
@@ -174,7 +176,7 @@ def check_result(store: EngineStore, row: WorkflowRow, step: StepDocument, resul
         return
     problem = problem_of(facet, plan.schemas, result, facet.always_required, reported=step.returns)
     if problem is not None:
-        raise CommandRefused(f"--result does not fit: {problem}; {_returns_text(facet)}")
+        raise CommandRefused(f"{what} does not fit: {problem}; {_returns_text(facet)}")
 
 
 def _returns_text(facet: FacetPlan) -> str:

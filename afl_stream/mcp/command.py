@@ -99,8 +99,8 @@ def _serve_http(
     address = Address.parse(http_address)
     if not address.is_local and token_file is None:
         raise CommandRefused(
-            f"--http {http_address}: other machines reach this address, so requests need a token: --token-file FILE; "
-            "or listen on 127.0.0.1"
+            f"--http {http_address}: other machines reach this address, so requests must carry a token; name its file "
+            "with --token-file, or listen on 127.0.0.1"
         )
     token = None if token_file is None else read_token(token_file)
     if token is not None:

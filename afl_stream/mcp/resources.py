@@ -18,11 +18,13 @@ from afl.engine.model.entities import ServerDefinition
 from afl.engine.planning.programs import stored_program
 from afl.parser import read_source
 from afl.source import FILE_SUFFIXES
+from afl.workers.heartbeat import is_stale
 from afl_stream.commands.invocation import NothingThere
 from afl_stream.commands.monitoring.present import present_members, with_members
 from afl_stream.mcp.bounds import bounded_text, json_text, listed
 from afl_stream.mcp.deployment import Deployment
 from afl_stream.mcp.states import known_run, state_of
+from afl_stream.mcp.tools.letters import LetterArguments, find_letters
 from afl_stream.visibility.programs import NoSuchProgram, full_fingerprints, list_programs, signature
 from afl_stream.visibility.runs import RunDetail, show_workflow
 from afl_stream.visibility.timeline import NOT_KEPT, timeline_of
@@ -77,11 +79,8 @@ def read_resource(deployment: Deployment, uri: str) -> Text:
         parts = resource.parts_of(uri)
         if parts is not None:
             found = resource.read(deployment, parts)
-            text = (
-                found
-                if isinstance(found, str)
-                else json.dumps(json.loads(json_text(found)), indent=1, ensure_ascii=False)
-            )
+            is_json = resource.mime_type == _JSON
+            text = json.dumps(json.loads(json_text(found)), indent=1, ensure_ascii=False) if is_json else str(found)
             return Text(resource.mime_type, deployment.masked(text))
     raise NoSuchResource(uri)
 
@@ -183,8 +182,6 @@ def _source(deployment: Deployment, parts: Mapping[str, str]) -> str:
 
 
 def _servers(deployment: Deployment, _parts: Mapping[str, str]) -> object:
-    from afl.workers.heartbeat import is_stale
-
     remarks: list[str] = []
     members = present_members(deployment.config, remarks.append)
     stored: list[ServerDefinition] = []
@@ -225,8 +222,6 @@ def _handler(deployment: Deployment, parts: Mapping[str, str]) -> object:
 
 
 def _letters(deployment: Deployment, _parts: Mapping[str, str]) -> object:
-    from afl_stream.mcp.tools.letters import LetterArguments, find_letters
-
     return find_letters(deployment, LetterArguments(limit=MOST_ENTRIES)).model_dump(mode="json")
 
 

@@ -17,12 +17,13 @@ from mcp.shared.exceptions import MCPError
 from afl.core.release import VERSION
 from afl.core.text.exception_text import exception_traceback
 from afl_stream.commands.failures import exit_code_of, message_of
+from afl_stream.commands.invocation import NothingThere
 from afl_stream.exit_codes import ExitCode
 from afl_stream.mcp.bounds import PAGE_CHARS, bounded_text, json_text, listed
 from afl_stream.mcp.deployment import Deployment
+from afl_stream.mcp.offered import offered_tools
 from afl_stream.mcp.resources import RESOURCES, NoSuchResource, read_resource
 from afl_stream.mcp.tool import Tool
-from afl_stream.mcp.tools import all_tools
 
 _log = logging.getLogger(__name__)
 
@@ -48,7 +49,7 @@ class ToolServer:
 
     def __init__(self, deployment: Deployment) -> None:
         self._deployment = deployment
-        self._tools: Mapping[str, Tool[Any, Any]] = all_tools(may_write=deployment.may_write)
+        self._tools: Mapping[str, Tool[Any, Any]] = offered_tools(may_write=deployment.may_write)
         #: A store and an embedded log are opened by one call at a time.
         self._limiter = anyio.CapacityLimiter(1)
         self.server: Server[Any] = Server(
@@ -81,7 +82,7 @@ class ToolServer:
             known = f"it has {listed(self._tools)}{'' if self._deployment.may_write else writing}"
             return _refusal(f"there is no tool {bounded_text(name, 100)}; {known}")
         try:
-            structured = self._clean(tool.call(self._deployment, arguments).model_dump(mode="json"))
+            structured = self._clean(tool.call(self._deployment, arguments).model_dump(mode="json", exclude_none=True))
             text = json_text(structured)
         except BaseException as error:  # noqa: BLE001 - the one place of a call's thread
             return _refusal(self._problem(error, f"tool {name}"))
@@ -139,6 +140,8 @@ class ToolServer:
         if exit_code_of(error) is ExitCode.INTERNAL:
             _log.error("%s failed\n%s", what, self._deployment.masked(exception_traceback(error)))
         told = message_of(error, self._deployment.invocation)
+        if isinstance(error, NothingThere) and self._deployment.may_write:
+            told += "; afl_execute_workflow with a `source` starts a first run"
         return _without_surrogates(self._deployment.masked(bounded_text(told, PAGE_CHARS)))
 
     def _clean(self, value: Any) -> Any:
@@ -158,7 +161,7 @@ def _described(tool: Tool[Any, Any]) -> types.Tool:
         title=tool.title,
         description=tool.description,
         input_schema=tool.arguments.model_json_schema(),
-        output_schema=tool.result.model_json_schema(mode="serialization"),
+        output_schema=tool.result.model_json_schema(),
         annotations=types.ToolAnnotations(
             title=tool.title,
             read_only_hint=not tool.writes,

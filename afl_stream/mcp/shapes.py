@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
-from afl.diagnostics import Diagnostic, display_name
+from afl.diagnostics import Diagnostic, display_name, excerpt
 from afl.engine.model.store import ErrorRecord
 from afl.engine.operations.unanswered import WaitingStep
 from afl_stream.mcp.bounds import STEP_VALUE_CHARS, bounded_text, bounded_values, value_uri
@@ -65,8 +65,6 @@ class Waiting(BaseModel):
 
 def finding_of(diagnostic: Diagnostic, text: str | None) -> Finding:
     """Return a finding of the compiler, with an excerpt where the text is known."""
-    from afl.diagnostics import excerpt
-
     lines = [] if text is None else excerpt(diagnostic, text)
     return Finding(
         code=diagnostic.code,
@@ -86,8 +84,7 @@ def failure_of(error: ErrorRecord | None) -> Failure | None:
     """Return a failure as the store has it."""
     if error is None:
         return None
-    path = getattr(error, "path", None)
-    return Failure(type=error.type, message=bounded_text(error.message), path=path or None)
+    return Failure(type=error.type, message=bounded_text(error.message), path=error.path or None)
 
 
 def line_of(summary: WorkflowSummary) -> RunLine:

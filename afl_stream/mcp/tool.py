@@ -80,7 +80,7 @@ class Tool(Generic[A, R]):
             name = ".".join(map(str, problem["loc"])) or "arguments"
             if problem["type"] == "extra_forbidden":
                 near = near_names(str(problem["loc"][-1]), known) if len(problem["loc"]) == 1 else ()
-                found.append(f"there is no argument {bounded_text(name, 60)}{did_you_mean(near)}")
+                found.append(f"there is no argument {bounded_text(name, 60)}{'; ' if near else ''}{did_you_mean(near)}")
             elif problem["type"] == "missing":
                 found.append(f"{name} is missing")
             else:

@@ -1,22 +1,4 @@
-"""The tools, by subject. Each module has those of one subject as `TOOLS`."""
+"""The tools, by subject: each module has those of one subject as `TOOLS`."""
 
-from __future__ import annotations
-
-from typing import Any
-
-from afl_stream.mcp.tool import Tool
-from afl_stream.mcp.tools import compiling, handlers, letters, looking, reading, runners, running
-
-
-def all_tools(*, may_write: bool) -> dict[str, Tool[Any, Any]]:
-    """Return the tools by name. Without `may_write` those that change something are absent."""
-    found = [
-        *compiling.TOOLS,
-        *looking.TOOLS,
-        *letters.TOOLS,
-        *reading.TOOLS,
-        *running.TOOLS,
-        *(runners.WRITING_TOOLS if may_write else runners.TOOLS),
-        *(handlers.WRITING_TOOLS if may_write else handlers.TOOLS),
-    ]
-    return {tool.name: tool for tool in found if may_write or not tool.writes}
+#: Modules that other packages import; the others are private to this one.
+PUBLIC_MODULES = ("compiling", "handlers", "letters", "looking", "runners", "running")

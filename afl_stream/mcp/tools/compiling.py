@@ -52,7 +52,7 @@ class Compilation(Validation):
     declarations: list[Declared] = []
     omitted_declarations: int = 0
     program_json: str | None = Field(default=None, description="A page of the compiled JSON.")
-    next_offset: int | None = Field(default=None, description="The offset of the next page; null: this is the last.")
+    next_offset: int | None = Field(default=None, description="The offset of the next page; absent: this is the last.")
 
 
 def _validate(_deployment: Deployment, arguments: SourceArguments) -> Validation:

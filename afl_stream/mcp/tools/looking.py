@@ -51,7 +51,7 @@ class RunPage(Result):
     """A page of runs, newest first."""
 
     runs: list[RunLine]
-    next_after: str | None = Field(default=None, description="For `after`: the next page. null: this is the last.")
+    next_after: str | None = Field(default=None, description="For `after`: the next page. absent: this is the last.")
 
 
 class ShowArguments(Arguments):
@@ -85,10 +85,12 @@ class Run(Result):
 
     run: RunLine
     inputs: dict[str, Any]
-    outputs: dict[str, Any] | None
+    outputs: dict[str, Any] | None = None
     steps: list[Step]
     steps_total: int
-    next_offset: int | None = Field(default=None, description="For `offset`: the next steps. null: these are the last.")
+    next_offset: int | None = Field(
+        default=None, description="For `offset`: the next steps. absent: these are the last."
+    )
 
 
 class WhyArguments(Arguments):

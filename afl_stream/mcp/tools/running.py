@@ -97,7 +97,8 @@ class Raised(Result):
 
     event_id: str
     outcome: str | None = Field(
-        description="taken, queued (kept until a step waits for it), repeated or late; null: not known yet."
+        default=None,
+        description="taken, queued (kept until a step waits for it), repeated or late; absent: not known yet.",
     )
     run: RunState
 
@@ -163,7 +164,7 @@ def _continue(deployment: Deployment, arguments: ContinueArguments) -> RunState:
                 row, step = waiting_step(store, arguments.step_id)
                 attempt = step.attempt
                 if failure is None:
-                    check_result(store, row, step, result)
+                    check_result(store, row, step, result, "the result")
         if failure is None:
             deployment.ask(
                 client,

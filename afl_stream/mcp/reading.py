@@ -24,7 +24,7 @@ class Page(Result):
     mime_type: str
     text: str
     chars: int = Field(description="Characters of the whole text.")
-    next_offset: int | None = Field(default=None, description="For `offset`: the next page. null: this is the last.")
+    next_offset: int | None = Field(default=None, description="For `offset`: the next page. absent: this is the last.")
 
 
 def _read(deployment: Deployment, arguments: ReadArguments) -> Page:
