@@ -80,11 +80,6 @@ class Checked:
     warnings: int
     analysis: CheckedInput
 
-    @property
-    def omitted(self) -> int:
-        """Return how many findings are left out of an answer."""
-        return max(len(self.findings) - MOST_FINDINGS, 0)
-
 
 def texts_of(arguments: SourceArguments) -> dict[str, str]:
     """Return the texts by their names. Raises SourceTooLarge and NotAText."""

@@ -191,7 +191,8 @@ def test_a_long_value_is_cut_and_read_page_by_page(tmp_path: Path) -> None:
         cut = run["outputs"]["text"]
         assert (cut["cut"], cut["chars"]) == (True, len(LONG) + 2)
         uri = cut["read_all"].removeprefix('afl_read(uri="').removesuffix('")')
-        text, offset = "", 0
+        text = ""
+        offset: int | None = 0
         while offset is not None:
             page = await mcp.call("afl_read", uri=uri, offset=offset)
             text, offset = text + page["text"], page.get("next_offset")

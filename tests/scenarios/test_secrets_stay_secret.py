@@ -90,6 +90,8 @@ COMMANDS: dict[tuple[str, ...], list[str]] = {
     ("store", "check"): [],
     ("store", "divide"): ["2"],
     ("store", "purge"): ["--older-than", "1d"],
+    # Its host has closed its input.
+    ("mcp",): [],
     ("config",): [],
 }
 

@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field
 
 from afl.compiled.program import CompiledProgram, Declaration
 from afl.emitter import emit_dict
-from afl_stream.mcp.bounds import PAGE_CHARS, json_text
+from afl_stream.mcp.bounds import PAGE_CHARS, json_text, page_within
 from afl_stream.mcp.deployment import Deployment
 from afl_stream.mcp.shapes import Finding
 from afl_stream.mcp.sources import MOST_FINDINGS, Checked, SourceArguments, checked, texts_of
@@ -66,13 +66,16 @@ def _compile(_deployment: Deployment, arguments: CompileArguments) -> Compilatio
     tree = emit_dict(found.analysis.program)
     program = CompiledProgram(tree)
     declared = [one for one in program.declarations.values() if not one.is_library]
+    shown = page_within(
+        [declared_of(one) for one in declared[:_MOST_DECLARATIONS]], lambda one: len(one.model_dump_json())
+    )
     whole = json_text(tree) if arguments.include_program else ""
     end = arguments.offset + PAGE_CHARS
     return Compilation(
         **_counted(found),
         program=program.fingerprint,
-        declarations=[declared_of(one) for one in declared[:_MOST_DECLARATIONS]],
-        omitted_declarations=max(len(declared) - _MOST_DECLARATIONS, 0),
+        declarations=list(shown),
+        omitted_declarations=len(declared) - len(shown),
         program_json=whole[arguments.offset : end] if arguments.include_program else None,
         next_offset=end if len(whole) > end else None,
     )
@@ -90,12 +93,13 @@ def declared_of(declaration: Declaration) -> Declared:
 
 
 def _counted(found: Checked) -> dict[str, Any]:
+    shown = page_within(found.findings[:MOST_FINDINGS], lambda finding: len(finding.model_dump_json()))
     return {
         "ok": not found.errors,
         "errors": found.errors,
         "warnings": found.warnings,
-        "findings": found.findings[:MOST_FINDINGS],
-        "omitted": found.omitted,
+        "findings": list(shown),
+        "omitted": len(found.findings) - len(shown),
     }
 
 

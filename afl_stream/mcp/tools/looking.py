@@ -141,10 +141,6 @@ class Explanation(Result):
     unknown: list[str] = Field(description="What could not be found out, and why.")
 
 
-def _list(deployment: Deployment, arguments: ListArguments) -> RunPage:
-    return list_runs(deployment, arguments)
-
-
 def list_runs(deployment: Deployment, arguments: ListArguments) -> RunPage:
     """Return a page of runs."""
     choice = Choice(
@@ -164,7 +160,9 @@ def list_runs(deployment: Deployment, arguments: ListArguments) -> RunPage:
         now_ms = epoch_ms()
         wanted = filter_of(store, choice, now_ms)
         page = list_workflows(store, wanted, after=arguments.after, limit=arguments.limit, now_ms=now_ms)
-    return RunPage(runs=[line_of(found) for found in page.workflows], next_after=page.next_after)
+    runs = [line_of(found) for found in page.workflows]
+    shown = list(page_within(runs, lambda run: len(run.model_dump_json())))
+    return RunPage(runs=shown, next_after=page.next_after if len(shown) == len(runs) else shown[-1].run_id)
 
 
 def show_run(deployment: Deployment, arguments: ShowArguments) -> Run:
@@ -237,7 +235,7 @@ TOOLS = (
         description="List runs, newest first, chosen by state, workflow, time, inputs or the text of their failure.",
         arguments=ListArguments,
         result=RunPage,
-        run=_list,
+        run=list_runs,
     ),
     Tool(
         name="afl_show",
