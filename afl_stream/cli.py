@@ -90,6 +90,7 @@ _COMMANDS: Final = {
     "mcp": ("afl_stream.mcp.command:mcp_command", "Serve tools for language models (MCP)."),
     "store": ("afl_stream.commands.store:store_group", "Check the store, and purge finished runs."),
     "config": ("afl_stream.commands.config:config_command", "Show the settings."),
+    "completion": ("afl_stream.commands.completing.command:completion_command", "Write the completion of a shell."),
 }
 
 

@@ -15,6 +15,7 @@ from afl.core.process.click_options import strictness_options
 from afl.core.process.signals import EndedBySignal
 from afl.core.process.standard_streams import give_up_output, stdout_apart
 from afl.core.strictness import Strictness
+from afl_stream.commands.completing.values import files as complete_files
 from afl_stream.exit_codes import ExitCode
 from afl_stream.settings.store_parts import StorePart
 
@@ -31,7 +32,11 @@ def common(command: F) -> F:
     """Give a command the common options, as one Invocation, and turn its errors into a message and an exit code."""
 
     @click.option(
-        "--config", "config_file", metavar="FILE", help="Settings file; by default ./afl-stream.toml if it exists."
+        "--config",
+        "config_file",
+        metavar="FILE",
+        shell_complete=complete_files,
+        help="Settings file; by default ./afl-stream.toml if it exists.",
     )
     @click.option("--bootstrap", metavar="HOST:PORT", help="A Kafka broker; without one the embedded log is used.")
     @click.option("--prefix", metavar="TEXT", help="Start of every topic and group name.")
@@ -104,7 +109,7 @@ def service(command: F) -> F:
 
 def files_argument(required: bool) -> Callable[[F], F]:
     """Add the AFL files of a command, and the options for how strictly they are judged."""
-    files = click.argument("files", nargs=-1, required=required, metavar="FILE.afl...")
+    files = click.argument("files", nargs=-1, required=required, metavar="FILE.afl...", shell_complete=complete_files)
     return lambda command: files(strictness_options(command))
 
 
@@ -112,6 +117,7 @@ handlers_option = click.option(
     "--handlers",
     multiple=True,
     metavar="MODULE",
+    shell_complete=complete_files,
     help="Handlers: a module or .py file, MODULE:function=ns.Facet for one of them. Repeat for several.",
 )
 facets_option = click.option(

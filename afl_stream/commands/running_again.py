@@ -10,6 +10,7 @@ import click
 
 from afl.core.text.near_names import close_names
 from afl_stream.commands.arguments import common, reason_option
+from afl_stream.commands.completing.values import run_ids
 from afl_stream.commands.invocation import Invocation, open_transport, store_here
 from afl_stream.commands.refusals import CommandRefused, NotFound
 from afl_stream.commands.runs.short_ids import meant_id
@@ -71,7 +72,7 @@ def rerun_command(invocation: Invocation, step_id: str, reason: str) -> ExitCode
 
 
 @click.command("reset")
-@click.argument("workflow_id")
+@click.argument("workflow_id", shell_complete=run_ids)
 @reason_option
 @common
 def reset_command(invocation: Invocation, workflow_id: str, reason: str) -> ExitCode:

@@ -22,6 +22,7 @@ from afl_stream.commands.arguments import (
     timeout_option,
     workflow_id_option,
 )
+from afl_stream.commands.completing.values import workflow_names
 from afl_stream.commands.invocation import Invocation, open_transport, store_here
 from afl_stream.commands.refusals import CommandRefused
 from afl_stream.commands.sensitive.shown import shown_ending
@@ -53,7 +54,7 @@ class StartOptions:
 
 
 @click.command("start")
-@click.argument("workflow", required=False)
+@click.argument("workflow", required=False, shell_complete=workflow_names)
 @click.option(
     "--many", metavar="FILE", help="Start all runs of this file, one JSON object a line; - reads standard input."
 )

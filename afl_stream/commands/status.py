@@ -11,6 +11,7 @@ import click
 from afl.core.clock import epoch_ms
 from afl.core.text.printable import printable
 from afl_stream.commands.arguments import common
+from afl_stream.commands.completing.values import run_ids
 from afl_stream.commands.invocation import Invocation, described_store
 from afl_stream.commands.refusals import NotFound
 from afl_stream.commands.run_status import shown_status
@@ -32,7 +33,7 @@ _MOST_NAMES = 10
 
 
 @click.command("status")
-@click.argument("workflow_id", required=False)
+@click.argument("workflow_id", required=False, shell_complete=run_ids)
 @click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="Most runs that are listed.")
 @click.option("--all", "all_steps", is_flag=True, help="Show every step of the run.")
 @reveal_option

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final
@@ -78,6 +79,10 @@ def mcp_command(
 def _serve_stdio(invocation: Invocation, deployment: Deployment, server: Server[object]) -> ExitCode:
     from afl_stream.mcp.stdio import serve_stdio
 
+    if sys.stdin.isatty():
+        invocation.terminal().remark(
+            "a host speaks with this server on standard input and output (docs/mcp.md has its settings); Ctrl-D ends it"
+        )
     with ExitStack() as stack:
         is_process = click.get_current_context().obj is PROCESS
         out = invocation.out or stack.enter_context(stdout_apart(for_good=is_process))

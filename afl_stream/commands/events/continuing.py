@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from afl_stream.commands.arguments import common, inputs_document_option, inputs_option, reason_option
+from afl_stream.commands.completing.values import run_ids
 from afl_stream.commands.invocation import Invocation, open_transport, store_here
 from afl_stream.commands.refusals import CommandRefused, NotFound
 from afl_stream.commands.runs.short_ids import meant_id
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @click.command("continue-as-new")
-@click.argument("workflow_id")
+@click.argument("workflow_id", shell_complete=run_ids)
 @inputs_option
 @inputs_document_option
 @click.option("--program", metavar="FINGERPRINT", help="The program of the next execution, if it is another one.")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from afl_stream.commands.arguments import common
+from afl_stream.commands.completing.values import run_ids
 from afl_stream.commands.invocation import Invocation, described_store
 from afl_stream.commands.refusals import NotFound
 from afl_stream.commands.runs.topics_beside import record_reader
@@ -30,7 +31,7 @@ _CUT_DATA: Final = 30
 
 
 @click.command("history")
-@click.argument("workflow_id")
+@click.argument("workflow_id", shell_complete=run_ids)
 @click.option("--execution", type=click.IntRange(min=1), metavar="N", help="Only that execution, from 1.")
 @click.option("--topics", "with_topics", is_flag=True, help="Also read the events and answers that the topics hold.")
 @reveal_option

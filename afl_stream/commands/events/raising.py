@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from afl_stream.commands.arguments import common
+from afl_stream.commands.completing.values import run_ids
 from afl_stream.commands.invocation import Invocation, open_transport, store_here
 from afl_stream.commands.refusals import CommandRefused
 from afl_stream.commands.runs.short_ids import meant_id
@@ -28,7 +29,7 @@ _MOST_QUOTED: Final = 60
 
 
 @click.command("raise")
-@click.argument("workflow_id")
+@click.argument("workflow_id", shell_complete=run_ids)
 @click.argument("name")
 @click.argument("data", required=False)
 @click.option("--data", "data_option", metavar="JSON", help="DATA, if it begins with a minus.")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from afl_stream.commands.arguments import common
+from afl_stream.commands.completing.values import run_ids
 from afl_stream.commands.invocation import Invocation, described_store
 from afl_stream.commands.runs.colours import colour_of
 from afl_stream.commands.runs.topics_beside import record_reader, topics_option
@@ -28,7 +29,7 @@ _DEEPEST: Final = 8
 
 
 @click.command("show")
-@click.argument("workflow_id")
+@click.argument("workflow_id", shell_complete=run_ids)
 @click.option("--all", "all_steps", is_flag=True, help="Show every step of the run.")
 @topics_option
 @reveal_option

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from afl_stream.commands.arguments import common
+from afl_stream.commands.completing.values import run_ids
 from afl_stream.commands.invocation import Invocation, described_store, open_transport
 from afl_stream.commands.runs.words import exact_time, said_of
 from afl_stream.commands.sensitive.shown import open_shown_store
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @click.command("trace")
-@click.argument("workflow_id")
+@click.argument("workflow_id", shell_complete=run_ids)
 @common
 def trace_command(invocation: Invocation, workflow_id: str) -> ExitCode:
     """Show what the topics hold of the run WORKFLOW_ID (or the one whose id begins so), in order of time: each event

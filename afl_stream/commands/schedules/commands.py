@@ -14,6 +14,7 @@ import click
 from afl.core.clock import epoch_ms
 from afl.core.text.near_names import close_names
 from afl_stream.commands.arguments import common, inputs_document_option, inputs_option
+from afl_stream.commands.completing.values import workflow_names
 from afl_stream.commands.invocation import Invocation, described_store, open_store, open_transport, store_here
 from afl_stream.commands.refusals import CommandRefused, NotFound
 from afl_stream.exit_codes import ExitCode
@@ -63,7 +64,7 @@ def schedule_group() -> None:
 
 @schedule_group.command("create")
 @click.argument("schedule_id", metavar="ID")
-@click.argument("workflow")
+@click.argument("workflow", shell_complete=workflow_names)
 @click.option(
     "--cron", metavar="TEXT", help="Times as minute, hour, day, month and day of the week; a second in front."
 )

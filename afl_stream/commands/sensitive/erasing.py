@@ -8,6 +8,7 @@ import click
 
 from afl.core.clock import epoch_ms
 from afl_stream.commands.arguments import common
+from afl_stream.commands.completing.values import run_ids
 from afl_stream.commands.invocation import Invocation, open_store
 from afl_stream.commands.refusals import CommandRefused, NotFound
 from afl_stream.exit_codes import ExitCode
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @click.command("erase")
-@click.argument("workflow_id")
+@click.argument("workflow_id", shell_complete=run_ids)
 @click.option("--force", is_flag=True, help="Erase the data of a run that has not ended, or that this store has not.")
 @common
 def erase_command(invocation: Invocation, workflow_id: str, force: bool) -> ExitCode:

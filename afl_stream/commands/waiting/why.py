@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from afl_stream.commands.arguments import common
+from afl_stream.commands.completing.values import run_ids
 from afl_stream.commands.invocation import Invocation, described_store, open_store, open_transport, store_here
 from afl_stream.commands.refusals import NotFound
 from afl_stream.exit_codes import ExitCode
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @click.command("why")
-@click.argument("workflow_id")
+@click.argument("workflow_id", shell_complete=run_ids)
 @common
 def why_command(invocation: Invocation, workflow_id: str) -> ExitCode:
     """Say what the run WORKFLOW_ID (or the beginning of its id) waits for, step by step, and what would help.

@@ -14,6 +14,7 @@ from afl.core.process.signals import draining
 from afl.core.process.stopping import StopFlag
 from afl_stream.commands.arguments import common, timeout_option
 from afl_stream.commands.audits.moments import Begin
+from afl_stream.commands.completing.values import run_ids
 from afl_stream.commands.invocation import Invocation, open_transport
 from afl_stream.commands.sensitive.shown import open_shown_store
 from afl_stream.exit_codes import ExitCode
@@ -29,7 +30,7 @@ Read = Callable[[float], "tuple[list[Lifecycle], bool]"]
 
 
 @click.command("watch")
-@click.argument("workflow_id", required=False)
+@click.argument("workflow_id", required=False, shell_complete=run_ids)
 @click.option(
     "--from",
     "begin",

@@ -1,0 +1,32 @@
+"""The command `completion`."""
+
+from __future__ import annotations
+
+import click
+from click.shell_completion import get_completion_class
+
+from afl_stream.exit_codes import ExitCode
+
+#: The variable by which a shell asks for completions; click derives it from the name of the command.
+_VARIABLE = "_AFL_STREAM_COMPLETE"
+
+
+@click.command("completion")
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion_command(shell: str) -> ExitCode:
+    """Write the script by which SHELL completes commands, options, workflows, ids of runs, and files.
+
+    Names and ids come from the store of the folder that you are in, or of the --data-dir and --config on the line.
+
+    \b
+    Examples:
+      eval "$(afl-stream completion bash)"
+      afl-stream completion bash > ~/.local/share/bash-completion/completions/afl-stream
+      afl-stream completion zsh > ~/.zfunc/_afl-stream
+      afl-stream completion fish > ~/.config/fish/completions/afl-stream.fish
+    """
+    kind = get_completion_class(shell)
+    assert kind is not None, "click knows the shells of the choice"
+    root = click.get_current_context().find_root().command
+    click.echo(kind(root, {}, "afl-stream", _VARIABLE).source(), nl=False)
+    return ExitCode.OK
