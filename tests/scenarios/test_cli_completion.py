@@ -18,7 +18,7 @@ from tests.worlds.requirements import required_tool
 #: Types a line, presses Tab at its end, and prints what is offered; the last word may be empty.
 _TAB: Final = """
 compopt() {{ echo "files"; }}
-eval "$(afl-stream completion bash)"
+source completion.bash
 COMP_WORDS=({words})
 COMP_CWORD=$(({count} - 1))
 COMPREPLY=()
@@ -61,8 +61,10 @@ class Shell:
 
 
 @pytest.fixture
-def shell(tmp_path: Path) -> Shell:
+def shell(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Shell:
     required_tool("bash")
+    written = CommandLine(tmp_path, capsys)("completion", "bash", data_dir=False)
+    (tmp_path / "completion.bash").write_text(written.out)
     return Shell(tmp_path)
 
 

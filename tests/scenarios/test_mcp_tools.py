@@ -278,7 +278,7 @@ _ODD: Final = st.recursive(
 )
 
 
-@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
 def test_odd_arguments_are_answered_and_never_end_the_server(data: st.DataObject) -> None:
     async def session(mcp: Session) -> None:

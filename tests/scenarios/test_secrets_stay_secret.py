@@ -93,6 +93,7 @@ COMMANDS: dict[tuple[str, ...], list[str]] = {
     # Its host has closed its input.
     ("mcp",): [],
     ("config",): [],
+    ("completion",): ["bash"],
 }
 
 
