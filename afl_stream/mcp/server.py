@@ -16,14 +16,19 @@ from mcp.shared.exceptions import MCPError
 
 from afl.core.release import VERSION
 from afl.core.text.exception_text import exception_traceback
+from afl.engine.errors import StepNotFoundError
 from afl_stream.commands.failures import exit_code_of, message_of
 from afl_stream.commands.invocation import NothingThere
+from afl_stream.dead_letters import BadPlace, NoSuchLetter
+from afl_stream.errors import IdRefused
 from afl_stream.exit_codes import ExitCode
 from afl_stream.mcp.bounds import PAGE_CHARS, bounded_text, json_text, listed
 from afl_stream.mcp.deployment import Deployment
 from afl_stream.mcp.offered import offered_tools
 from afl_stream.mcp.resources import RESOURCES, NoSuchResource, read_resource
 from afl_stream.mcp.tool import Tool
+from afl_stream.visibility.programs import NoSuchProgram
+from afl_stream.visibility.workflows import NoSuchWorkflow
 
 _log = logging.getLogger(__name__)
 
@@ -37,6 +42,15 @@ _READS_ONLY: Final = (
 )
 _WRITES: Final = (
     "afl_execute_workflow starts a run, afl_continue_step answers a step that waits, afl_raise raises an event."
+)
+
+
+#: What does here what a message says of the command line.
+_HINTS: Final[tuple[tuple[tuple[type[BaseException], ...], str], ...]] = (
+    ((NoSuchWorkflow,), "afl_list lists the runs"),
+    ((NoSuchProgram,), "afl_read with afl://programs lists the programs"),
+    ((IdRefused, StepNotFoundError), "afl_show has the ids of a run's steps"),
+    ((NoSuchLetter, BadPlace), "afl_dlq lists the dead letters"),
 )
 
 
@@ -142,6 +156,7 @@ class ToolServer:
         told = message_of(error, self._deployment.invocation)
         if isinstance(error, NothingThere) and self._deployment.may_write:
             told += "; afl_execute_workflow with a `source` starts a first run"
+        told += "".join(f"; here {hint}" for kinds, hint in _HINTS if isinstance(error, kinds))
         return _without_surrogates(self._deployment.masked(bounded_text(told, PAGE_CHARS)))
 
     def _clean(self, value: Any) -> Any:

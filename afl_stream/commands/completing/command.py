@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import click
-from click.shell_completion import get_completion_class
 
 from afl_stream.exit_codes import ExitCode
 
@@ -25,6 +24,8 @@ def completion_command(shell: str) -> ExitCode:
       afl-stream completion zsh > ~/.zfunc/_afl-stream
       afl-stream completion fish > ~/.config/fish/completions/afl-stream.fish
     """
+    from click.shell_completion import get_completion_class
+
     kind = get_completion_class(shell)
     assert kind is not None, "click knows the shells of the choice"
     root = click.get_current_context().find_root().command

@@ -11,21 +11,24 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
 import click
-from click.shell_completion import CompletionItem
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
     from afl_stream.settings.config import StreamConfig
+
+    Completions = list[CompletionItem[object]]
 
 #: Ids that are offered: more are no help.
 _MOST_IDS: Final = 50
-
-Completions = list[CompletionItem[object]]
 
 
 def run_ids(ctx: click.Context, _param: click.Parameter, incomplete: str) -> Completions:
     """Return the ids of runs that begin so, each with its workflow and status; of all runs the newest."""
 
     def found() -> Iterator[CompletionItem[object]]:
+        from click.shell_completion import CompletionItem
+
         from afl_stream.commands.invocation import open_store
         from afl_stream.commands.run_status import shown_status
 
@@ -49,6 +52,8 @@ def workflow_names(ctx: click.Context, _param: click.Parameter, incomplete: str)
     """Return names of workflows that begin so, in full or their last part; before the first run those deployed."""
 
     def found() -> Iterator[CompletionItem[object]]:
+        from click.shell_completion import CompletionItem
+
         names = sorted(_names(_settings(ctx)))
         short = [name.rpartition(".")[2] for name in names]
         for name in dict.fromkeys([*names, *short]):
@@ -60,6 +65,8 @@ def workflow_names(ctx: click.Context, _param: click.Parameter, incomplete: str)
 
 def files(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> Completions:
     """Let the shell complete files."""
+    from click.shell_completion import CompletionItem
+
     return [CompletionItem(incomplete, type="file")]
 
 
@@ -90,8 +97,13 @@ def _settings(ctx: click.Context) -> StreamConfig:
     """Return the settings by the options that stand on the line already."""
     from afl_stream.commands.invocation import Invocation
 
-    given = {name: ctx.params.get(name) for name in ("config_file", "prefix", "data_dir", "bootstrap")}
-    return Invocation(**given).settings()
+    given = ctx.params
+    return Invocation(
+        config_file=given.get("config_file"),
+        prefix=given.get("prefix"),
+        data_dir=given.get("data_dir"),
+        bootstrap=given.get("bootstrap"),
+    ).settings()
 
 
 def _quietly(found: Callable[[], Iterator[CompletionItem[object]]]) -> Completions:
