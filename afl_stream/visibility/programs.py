@@ -29,7 +29,8 @@ class NoSuchProgram(StreamError):
             told = f"several programs begin with {text}: {', '.join(near)}; give more of the id"
         else:
             meant = did_you_mean(near_names(text, [*names, *(name.rpartition(".")[2] for name in names)]))
-            told = f"there is no program and no workflow {text}{meant}; afl-stream programs list shows them"
+            told = f"there is no program and no workflow {text}{f'; {meant}' if meant else ''}"
+            told += "; afl-stream programs list shows them"
         super().__init__(told)
         self.text, self.near = text, tuple(near)
 

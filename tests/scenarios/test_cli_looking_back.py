@@ -118,7 +118,7 @@ def test_a_list_in_a_pipe_is_a_line_a_run_with_tabs(shop: CommandLine, monkeypat
         (("list", "-i", "order"), 2, "expected NAME=VALUE"),
         (("list", "--after", "nothing"), 3, "there is no run nothing"),
         (("show", "nothing"), 3, "there is no run nothing; afl-stream list shows them"),
-        (("programs", "show", "Chekout"), 3, "did you mean Checkout"),
+        (("programs", "show", "Chekout"), 3, "no workflow Chekout; did you mean Checkout"),
     ],
 )
 def test_a_mistake_is_told_with_what_would_be_right(
