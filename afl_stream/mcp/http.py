@@ -78,7 +78,7 @@ def read_token(path: str) -> str:
     if len(token) < _LEAST_TOKEN_CHARS or not token.isascii() or any(char.isspace() for char in token):
         raise CommandRefused(
             f"--token-file {path}: expected one word of {_LEAST_TOKEN_CHARS} or more ASCII characters; make one with: "
-            f"openssl rand -hex 32 > {path}"
+            f"python -c 'import secrets; print(secrets.token_hex(32))' > {path}"
         )
     return token
 

@@ -20,6 +20,8 @@ _TYPED_ELSEWHERE = {
     "docs/stores.md": "tests/integration/kafka/test_typed_pages.py",
     "docs/testing.md": "tests/integration/kafka/test_typed_pages.py",
     "docs/claude.md": "tests/architecture/test_claude_page.py",
+    "docs/commands.md": "tests/architecture/test_mcp_page.py",
+    "docs/mcp.md": "tests/architecture/test_mcp_page.py",
     "examples/approval/README.md": "tests/integration/kafka/test_typed_pages.py",
     "examples/with_faust/README.md": "tests/integration/kafka/test_faust_interop.py",
     "examples/package_check/README.md": "tests/integration/kafka/test_typed_pages.py",

@@ -2,10 +2,12 @@
 
 import json
 import re
+from pathlib import Path
 
 from afl_stream.mcp.offered import offered_tools
 from afl_stream.mcp.resources import RESOURCES
 from tests.architecture.page_tables import ROOT
+from tests.architecture.shell_sessions import type_page
 
 _PAGE = (ROOT / "docs" / "mcp.md").read_text()
 
@@ -21,7 +23,6 @@ def test_the_page_lists_every_tool_and_which_need_write() -> None:
 
 
 def test_the_page_lists_every_resource() -> None:
-    assert re.findall(r"^\| `(afl://[^`]*)` \|", _PAGE, re.MULTILINE) != []
     assert set(re.findall(r"^\| `(afl://[^`]*)` \|", _PAGE, re.MULTILINE)) == {one.uri for one in RESOURCES}
 
 
@@ -32,3 +33,16 @@ def test_the_settings_of_hosts_on_the_page_are_json() -> None:
     for block in blocks:
         (servers,) = json.loads(block).values()
         assert servers["afl-stream"].get("url") or servers["afl-stream"]["args"][0] == "mcp"
+
+
+def test_what_the_page_has_people_type_starts_a_server_that_ends_with_the_session(tmp_path: Path) -> None:
+    type_page(
+        _PAGE, tmp_path, environment={}, in_place_of={"--http 127.0.0.1:8765": "--http 127.0.0.1:0"}, timeout_s=100
+    )
+
+    assert (tmp_path / "mcp.token").stat().st_mode & 0o777 == 0o600
+
+
+def test_what_the_page_of_commands_has_people_type_completes(tmp_path: Path) -> None:
+    """docs/commands.md: its one command makes a shell complete."""
+    type_page((ROOT / "docs" / "commands.md").read_text(), tmp_path, environment={}, in_place_of={}, timeout_s=100)
