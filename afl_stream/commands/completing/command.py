@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from afl_stream.commands.arguments import common
+from afl_stream.commands.invocation import Invocation
 from afl_stream.exit_codes import ExitCode
 
 #: The variable by which a shell asks for completions; click derives it from the name of the command.
@@ -12,7 +14,8 @@ _VARIABLE = "_AFL_STREAM_COMPLETE"
 
 @click.command("completion")
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
-def completion_command(shell: str) -> ExitCode:
+@common
+def completion_command(invocation: Invocation, shell: str) -> ExitCode:
     """Write the script by which SHELL completes commands, options, workflows, ids of runs, and files.
 
     Names and ids come from the store of the folder that you are in, or of the --data-dir and --config on the line.
@@ -29,5 +32,9 @@ def completion_command(shell: str) -> ExitCode:
     kind = get_completion_class(shell)
     assert kind is not None, "click knows the shells of the choice"
     root = click.get_current_context().find_root().command
-    click.echo(kind(root, {}, "afl-stream", _VARIABLE).source(), nl=False)
+    script = kind(root, {}, "afl-stream", _VARIABLE).source()
+    if invocation.as_json:
+        invocation.terminal().document({"shell": shell, "script": script})
+    else:
+        click.echo(script, nl=False)
     return ExitCode.OK
