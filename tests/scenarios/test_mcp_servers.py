@@ -197,3 +197,21 @@ def test_an_address_or_token_that_is_not_safe_is_refused(
 
     assert found.code == 2
     assert told in found.err
+
+
+def test_without_the_sdk_the_command_names_the_extra(tmp_path: Path) -> None:
+    without = "import sys; sys.modules['mcp'] = None; from afl_stream.cli import main; sys.exit(main(['mcp']))"
+
+    found = subprocess.run(
+        [sys.executable, "-c", without],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_S,
+        check=False,
+    )
+
+    assert (found.returncode, found.stdout) == (2, "")
+    assert "pip install 'afl-stream[mcp]'" in found.stderr
