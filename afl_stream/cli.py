@@ -68,6 +68,10 @@ _COMMANDS: Final = {
     "watch": ("afl_stream.commands.watching.command:watch_command", "Show milestones of runs as they happen."),
     "bridge": ("afl_stream.commands.bridge:bridge_command", "Join AFL workflows with topics and event-driven ones."),
     "pubsub": ("afl_stream.commands.pubsub.group:pubsub_group", "Check, draw and run event-driven workflows."),
+    "dashboard": (
+        "afl_stream.commands.dashboard:dashboard_command",
+        "Serve pages about the deployment, and its JSON API.",
+    ),
     "servers": ("afl_stream.commands.servers:servers_command", "List the servers that work on the store."),
     "continue": ("afl_stream.commands.answers:continue_command", "Answer a step by hand."),
     "fail": ("afl_stream.commands.answers:fail_command", "Fail a step by hand."),

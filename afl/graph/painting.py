@@ -116,19 +116,25 @@ def _frames(graph: Graph, found: Layout, look: Look) -> list[str]:
     return lines
 
 
-def _arrow(way: Way, found: Layout, look: ArrowLook) -> str:
+def arrow_path(way: Way, *, is_down: bool, has_head: bool = True) -> str:
+    """Return the curve of an arrow as the commands of a path; room is left for its head."""
     points = list(way.points)
-    end, is_down = points[-1], found.is_down
-    if look.head is not None:
+    end = points[-1]
+    if has_head:
         # The head is drawn beyond the line's end.
         length = -_HEAD_LENGTH if way.is_back else _HEAD_LENGTH
         points[-1] = (end[0], end[1] - length) if is_down else (end[0] - length, end[1])
     commands = [f"M{points[0][0]:.1f} {points[0][1]:.1f}"]
     for start, stop in pairwise(points):
         commands.append(_curve(start, stop, is_down=is_down, is_back=way.is_back))
+    return " ".join(commands)
+
+
+def _arrow(way: Way, found: Layout, look: ArrowLook) -> str:
+    path = arrow_path(way, is_down=found.is_down, has_head=look.head is not None)
     style = f" {look.style}" if look.style else ""
     marker = f' marker-end="url(#{look.head})"' if look.head is not None else ""
-    return f'<path class="arrow{style}" d="{" ".join(commands)}"{marker}/>'
+    return f'<path class="arrow{style}" d="{path}"{marker}/>'
 
 
 def _curve(start: Point, stop: Point, *, is_down: bool, is_back: bool) -> str:

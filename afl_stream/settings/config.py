@@ -17,6 +17,7 @@ from afl.core.text.near_names import close_names
 from afl_stream.errors import ConfigError, UnreadableSettings
 from afl_stream.limits import MAX_EVENT_BYTES
 from afl_stream.settings.answer_tokens import check_answers
+from afl_stream.settings.dashboard import DashboardSettings
 from afl_stream.settings.deadlines import DEADLINES_FORM, deadlines_of
 from afl_stream.settings.group_templates import check_template, filled
 from afl_stream.settings.kafka_passthrough import (
@@ -65,6 +66,7 @@ __all__ = [
     "MASK",
     "AgentSettings",
     "AnswerSettings",
+    "DashboardSettings",
     "DispatchSettings",
     "EmbeddedSettings",
     "EvaluatorSettings",
@@ -129,6 +131,7 @@ class StreamConfig:
     logging: LoggingSettings = field(default_factory=LoggingSettings)
     metrics: MetricsSettings = field(default_factory=MetricsSettings)
     presence: PresenceSettings = field(default_factory=PresenceSettings)
+    dashboard: DashboardSettings = field(default_factory=DashboardSettings)
 
     def __post_init__(self) -> None:
         """Refuse values that cannot work, from whatever source they come."""
