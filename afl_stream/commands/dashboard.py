@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import click
 
+from afl.core.process.collector import tune_collector
 from afl.core.process.signals import draining
 from afl.core.process.stopping import StopFlag
 from afl_stream.commands.arguments import common, service
@@ -53,6 +54,8 @@ def dashboard_command(
     settings = config.dashboard if token_file is None else replace(config.dashboard, token_file=token_file)
     access = Access.of(settings, settings.host if host is None else host, read_only=read_only)
     stop = StopFlag()
+    # A run of many steps is read into as many small records.
+    tune_collector()
     with draining(stop.set):
         served = serving.start(Deployment(config), access, settings.port if port is None else port)
         try:

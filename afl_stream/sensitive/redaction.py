@@ -120,9 +120,14 @@ class Redaction:
         return bool(self._patterns) and self._patterns.takes(owner, name)
 
 
+#: Types of values that have no parts.
+_PLAIN: Final = frozenset({str, int, float, bool, type(None)})
+
+
 def _without_sealed(value: Any) -> Any:
     """Return a value whose encrypted parts are replaced: a part of it may have been one. It may be of any depth."""
-    if not _holds_sealed(value):
+    # A text was looked at before: nearly all values are one of these.
+    if type(value) in _PLAIN or not _holds_sealed(value):
         return value
     root: list[Any] = [value]
     left: list[tuple[Any, Any]] = [(root, 0)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from datetime import datetime
 from functools import cache
@@ -16,7 +17,7 @@ from afl.core.json_objects import write_json
 from afl.core.release import VERSION
 from afl.core.text.printable import printable, printable_json
 from afl_stream.dashboard.context import dashboard_of
-from afl_stream.dashboard.views.state_words import SIGNS, state_of
+from afl_stream.dashboard.views.state_words import SIGNS, state_of, words_of
 
 FOLDER: Final = Path(__file__).parent.parent
 #: What stands where there is no value: a dash.
@@ -74,9 +75,7 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters.update(
-        moment=moment, iso=iso, clock=clock, took=length, json=json_text, line=line, state=state_of, number=number
-    )
+    made.filters.update(_FILTERS)
     made.globals.update(signs=SIGNS)
     macros = made.get_template("_macros.html").module
     made.globals.update({name: getattr(macros, name) for name in _MACROS})
@@ -129,3 +128,18 @@ def line(text: object, longest: int = 300) -> str:
 def number(value: int | None) -> str:
     """Return a number with its thousands apart."""
     return NOTHING if value is None else f"{value:,}"
+
+
+#: The filters of the templates.
+_FILTERS: Final = {
+    "moment": moment,
+    "iso": iso,
+    "clock": clock,
+    "took": length,
+    "json": json_text,
+    "line": line,
+    "state": state_of,
+    "words": words_of,
+    "command": shlex.join,
+    "number": number,
+}

@@ -115,7 +115,7 @@ def step_page(request: Request) -> Response:
         events=events,
         problem=problem,
         is_waiting=step.status.startswith("waits for an answer"),
-        **_head(view),
+        **{**_head(view), "is_step": True},
     )
 
 
@@ -193,7 +193,7 @@ def _head(view: RunView) -> dict[str, Any]:
     """Return what the top of each page of a run shows."""
     place, source = view.error_lines(view.detail.row.error)
     waiting = sum(count for status, count in view.index.counts.items() if state_of(status) == "waiting")
-    return {"run_place": place, "run_source": source, "waiting_count": waiting}
+    return {"run_place": place, "run_source": source, "waiting_count": waiting, "is_step": False}
 
 
 def _of_statement(view: RunView, statement: str, first: int) -> tuple[list[StepDetail], int]:

@@ -43,6 +43,10 @@ function follow(address) {
 function zoomable(picture, view) {
   const svg = picture.querySelector("svg");
   const whole = svg.getAttribute("viewBox").split(" ").map(Number);
+  picture.classList.add("live-zoom");
+  // A small graph keeps its size: its frame grows, in the middle of which it stands.
+  const room = picture.getBoundingClientRect(), grown = Math.min(room.width / whole[2], room.height / whole[3]) / 1.2;
+  if (grown > 1) { whole[0] -= whole[2] * (grown - 1) / 2; whole[1] -= whole[3] * (grown - 1) / 2; whole[2] *= grown; whole[3] *= grown; }
   let [x, y, width, height] = view ? view.split(" ").map(Number) : whole;
   function show() { svg.setAttribute("viewBox", `${x} ${y} ${width} ${height}`); svg.setAttribute("data-view", ""); }
   function zoom(factor, atX = 0.5, atY = 0.5) {
@@ -52,7 +56,6 @@ function zoomable(picture, view) {
     show();
   }
   function move(dx, dy) { x += dx * width; y += dy * height; show(); }
-  picture.classList.add("live-zoom");
   svg.removeAttribute("width"); svg.removeAttribute("height");
   picture.addEventListener("wheel", (event) => {
     event.preventDefault();
@@ -81,7 +84,7 @@ function zoomable(picture, view) {
   picture.querySelectorAll("[data-zoom]").forEach((button) => button.addEventListener("click", () => {
     if (button.dataset.zoom === "fit") { [x, y, width, height] = whole; show(); } else zoom(button.dataset.zoom === "in" ? 1 / 1.25 : 1.25);
   }));
-  if (view) show();
+  show();
 }
 
 // A field of JSON or of a whole number says at once what is wrong with it.

@@ -66,7 +66,11 @@ def messages(
     """
     view = topic(deployment, name)
     count = len(view.partitions)
-    number = partition_for(key.encode(), count) if key and partition is None else partition or 0
+    number = partition
+    if number is None:
+        # Without a wish, where there is most to see.
+        fullest = max(view.partitions, key=lambda one: one.high - one.low, default=None)
+        number = partition_for(key.encode(), count) if key else 0 if fullest is None else fullest.partition
     if number >= count:
         raise BadParameter("partition", number, f"one of topic {name}: 0 to {count - 1}")
     held = view.partitions[number]

@@ -39,6 +39,15 @@ SIGNS: Final = {
 }
 
 
+#: The statuses of runs that people have another word for.
+_WORDS: Final = {"ERROR": "failed", "PAUSED": "waiting"}
+
+
+def words_of(status: str) -> str:
+    """Return a status as people say it."""
+    return _WORDS.get(status, status.lower())
+
+
 def state_of(status: str) -> str:
     """Return the state that a status amounts to: every status that waits for something is `waiting`."""
     return _STATES.get(status, "waiting")
