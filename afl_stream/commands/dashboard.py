@@ -64,8 +64,9 @@ def dashboard_command(
             else:
                 terminal.line(served.address)
                 terminal.remark(described_store(config))
-                if access.is_open:
-                    terminal.remark("whoever reaches it on this machine may " + ("read" if read_only else "operate"))
+                may = "read" if access.is_read_only else "operate"
+                who = f"everybody on this machine may {may}" if access.is_open else "it asks who comes"
+                terminal.remark(f"{who}; Ctrl-C ends it")
             while not stop.wait(_LOOK_S):
                 if not served.is_serving:
                     raise CommandRefused("the dashboard's server has ended; the log says why")

@@ -132,7 +132,7 @@ def test_the_log_says_who_did_what(shop: Shop, browser: TestClient, caplog: pyte
     _start(shop, "log-1")
     with caplog.at_level(logging.INFO, "afl_stream.dashboard.actions"):
         browser.post("/api/runs/log-1/cancel", json={"reason": "x"})
-        browser.post("/api/runs/none-such\n/cancel", json={})
+        browser.post("/api/runs/none-such%0Aline/cancel", json={})
 
     lines = [record.getMessage() for record in caplog.records if record.name == "afl_stream.dashboard.actions"]
     assert lines[0] == "local did cancel log-1: log-1 is cancelled"

@@ -52,7 +52,7 @@ CHECKS = [
 def test_no_request_breaks_the_api(shop: Shop) -> None:
     """Call every operation with values of all kinds: none makes a mistake, and each answer is documented."""
     app = shop.application()
-    schema: Any = schemathesis.openapi.from_asgi("/api/openapi.json", app, base_url="http://127.0.0.1")
+    schema: Any = schemathesis.openapi.from_asgi("/api/openapi.json", app)
     called = sum(_call(found.ok()) for found in schema.get_all_operations())
     assert called > 100
 
