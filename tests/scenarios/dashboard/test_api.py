@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import jsonschema
@@ -10,7 +11,7 @@ import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
 from schemathesis import checks
 
-from tests.scenarios.dashboard.world import Shop
+from tests.scenarios.dashboard.world import Shop, open_shop
 
 
 @pytest.fixture
@@ -49,11 +50,13 @@ CHECKS = [
 ]
 
 
-def test_no_request_breaks_the_api(shop: Shop) -> None:
+def test_no_request_breaks_the_api(tmp_path: Path) -> None:
     """Call every operation with values of all kinds: none makes a mistake, and each answer is documented."""
-    app = shop.application()
-    schema: Any = schemathesis.openapi.from_asgi("/api/openapi.json", app)
-    called = sum(_call(found.ok()) for found in schema.get_all_operations())
+    # A shop of its own: what it is asked for may pause everything.
+    with open_shop(tmp_path) as shop:
+        app = shop.application(waits=False, allowed_hosts="testserver")
+        schema: Any = schemathesis.openapi.from_asgi("/api/openapi.json", app)
+        called = sum(_call(found.ok()) for found in schema.get_all_operations())
     assert called > 100
 
 
@@ -61,7 +64,7 @@ def _call(operation: Any) -> int:
     called = 0
 
     @settings(
-        max_examples=4,
+        max_examples=3,
         deadline=None,
         database=None,
         derandomize=True,
@@ -72,7 +75,7 @@ def _call(operation: Any) -> int:
     def once(case: Any) -> None:
         nonlocal called
         called += 1
-        case.validate_response(case.call(headers={"Host": "127.0.0.1"}), checks=CHECKS)
+        case.validate_response(case.call(), checks=CHECKS)
 
     once()
     return called

@@ -97,10 +97,14 @@ class Shop:
 
         return Deployment(self.config, open_transport=transport)
 
-    def application(self, *, host: str = "127.0.0.1", read_only: bool = False, **settings: Any) -> ASGIApp:
-        """Return the application of a dashboard over the shop."""
+    def application(
+        self, *, host: str = "127.0.0.1", read_only: bool = False, waits: bool = True, **settings: Any
+    ) -> ASGIApp:
+        """Return the application of a dashboard over the shop. Without `waits` it waits for no evaluator's answer."""
         section = replace(DashboardSettings(requests_per_s=100_000), **settings)
-        dashboard = make_dashboard(self.deployment(), Access.of(section, host, read_only=read_only))
+        deployment = self.deployment()
+        deployment.can_be_answered = waits
+        dashboard = make_dashboard(deployment, Access.of(section, host, read_only=read_only))
         self.dashboards.append(dashboard)
         return make_application(dashboard)
 

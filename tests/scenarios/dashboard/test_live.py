@@ -1,0 +1,76 @@
+"""Live pages: one look at the store for all of them, and none when nobody looks."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+from afl_stream.dashboard.live import LiveHub
+from tests.scenarios.dashboard.world import Shop
+
+
+async def _changed(messages: AsyncIterator[str]) -> None:
+    async for message in messages:
+        if message.startswith("event: changed"):
+            return
+
+
+def test_a_hundred_pages_ask_the_store_as_often_as_one(shop: Shop) -> None:
+    shop.local.start("Approval", {"order": "h"}, workflow_id="hundred-1")
+    shop.wait_for("hundred-1", "PAUSED")
+    hub = LiveHub(shop.deployment(), interval_s=0.05)
+
+    async def watch() -> int:
+        pages = [asyncio.create_task(_changed(hub.messages("run", "hundred-1"))) for _ in range(100)]
+        while hub.looks < 3:
+            await asyncio.sleep(0.01)
+        assert hub.page_count == 100
+        step = shop.waiting_step("hundred-1")
+        await asyncio.to_thread(shop.local.client.continue_step, step, {"by": "ada"})
+        began = asyncio.get_running_loop().time()
+        await asyncio.wait_for(asyncio.gather(*pages), 10)
+        for task in pages:
+            await task
+        return int((asyncio.get_running_loop().time() - began) / 0.05) + 5
+
+    most = asyncio.run(watch())
+
+    assert hub.looks <= most
+    assert hub.page_count == 0
+
+
+def test_nothing_is_looked_for_when_no_page_is_open(shop: Shop) -> None:
+    hub = LiveHub(shop.deployment(), interval_s=0.01)
+
+    async def open_and_close() -> int:
+        messages = hub.messages("run", "good-1")
+        await anext(messages)
+        while hub.looks < 2:
+            await asyncio.sleep(0.01)
+        await messages.aclose()  # type: ignore[attr-defined]  # a generator, which its type does not tell
+        await asyncio.sleep(0.05)
+        before = hub.looks
+        await asyncio.sleep(0.1)
+        return hub.looks - before
+
+    assert asyncio.run(open_and_close()) == 0
+
+
+def test_a_stopped_server_ends_its_pages(shop: Shop) -> None:
+    hub = LiveHub(shop.deployment(), interval_s=0.01)
+
+    async def open_and_stop() -> list[str]:
+        found: list[str] = []
+
+        async def read() -> None:
+            async for message in hub.messages("runs", ""):
+                found.append(message)
+
+        reading = asyncio.create_task(read())
+        while hub.page_count == 0:
+            await asyncio.sleep(0.01)
+        hub.close()
+        await asyncio.wait_for(reading, 5)
+        return found
+
+    assert asyncio.run(open_and_stop()) == ["retry: 3000\n\n"]
