@@ -58,6 +58,8 @@ def status_of(error: Exception) -> int:
 
 def on_error(request: Request, error: Exception) -> Response:
     """Answer a request that raised one of our errors."""
+    if isinstance(error, NothingHere) and not is_api(request.url.path):
+        return page(request, "empty.html", status_code=404, title="Nothing here yet")
     return told(request, status_of(error), dashboard_of(request).deployment.masked(str(error)), class_name(type(error)))
 
 

@@ -4,6 +4,7 @@
 PUBLIC_MODULES = (
     "answer_tokens",
     "config",
+    "dashboard",
     "deadlines",
     "durations",
     "kafka_passthrough",

@@ -3,19 +3,18 @@
 #: The modules that other packages import.
 PUBLIC_MODULES = (
     "choices",
+    "external",
     "graphs",
     "letters",
     "messages",
-    "registered",
     "parameters",
+    "registered",
     "run_lists",
     "run_views",
     "schedules",
     "servers",
-    "settings",
     "spans",
     "state_words",
     "topics",
     "tree_lines",
-    "workflows",
 )

@@ -11,4 +11,4 @@ from afl_stream.visibility.waiting.report import Wait as Wait
 from afl_stream.visibility.waiting.report import WaitReport as WaitReport
 
 #: The modules that other packages import.
-PUBLIC_MODULES = ("described", "evaluators", "explaining", "report", "result_form")
+PUBLIC_MODULES = ("described", "evaluators", "explaining", "report", "result_form", "step_places")
