@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Dialog, Page, sync_playwright
 
 from afl_stream.dashboard import serving
 from afl_stream.dashboard.security.access import Access
@@ -179,7 +179,12 @@ def test_a_graph_is_zoomed_by_buttons_wheel_and_keys(page: Page, address: str) -
 
 def test_markup_runs_nowhere(page: Page, address: str) -> None:
     asked: list[str] = []
-    page.on("dialog", lambda dialog: (asked.append(dialog.message), dialog.dismiss()))
+
+    def note(dialog: Dialog) -> None:
+        asked.append(dialog.message)
+        dialog.dismiss()
+
+    page.on("dialog", note)
     for path in ("/runs", "/runs/good-1", "/runs/bad-1", "/runs/bad-1/timeline"):
         page.goto(address + path)
     assert asked == []

@@ -182,8 +182,7 @@ def test_tokens_cannot_be_tried_one_after_another(shop: Shop, tokens: str) -> No
 
 
 def test_a_proxy_names_its_users_and_nobody_else_does(shop: Shop) -> None:
-    settings = {"proxy_user_header": "X-Forwarded-User", "proxy_operators": "olga"}
-    app = shop.application(proxy_addresses="10.0.0.9", **settings)
+    app = shop.application(proxy_addresses="10.0.0.9", proxy_user_header="X-Forwarded-User", proxy_operators="olga")
     proxy = TestClient(app, base_url="http://127.0.0.1", client=("10.0.0.9", 1))
     somebody = TestClient(app, base_url="http://127.0.0.1", client=("10.0.0.8", 1))
 
