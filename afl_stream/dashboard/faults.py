@@ -6,7 +6,7 @@ import logging
 from typing import Final
 
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 
 from afl.core.text.exception_text import class_name
@@ -18,7 +18,7 @@ from afl_stream.dashboard.context import dashboard_of
 from afl_stream.dashboard.deployment import NothingHere
 from afl_stream.dashboard.live import TooManySubjects
 from afl_stream.dashboard.pages.rendering import page
-from afl_stream.dashboard.security.guard import is_api
+from afl_stream.dashboard.security.guard import MAX_BODY_BYTES, is_api
 from afl_stream.dashboard.views.schedules import NoSuchSchedule
 from afl_stream.dead_letters import NoSuchLetter
 from afl_stream.errors import AlreadyEnded, TopicMissing
@@ -75,6 +75,11 @@ def on_http_error(request: Request, error: Exception) -> Response:
     return answer
 
 
+def on_endless_body(request: Request, _error: Exception) -> Response:
+    """Answer a request whose body is longer than it may be, or whose sender has gone."""
+    return told(request, 413, f"a request has {MAX_BODY_BYTES:,} bytes at most", "")
+
+
 def on_mistake(request: Request, error: Exception) -> Response:
     """Answer a request that met a mistake of ours: the log has it."""
     _log.error("%s %s failed", request.method, request.url.path, exc_info=error)
@@ -88,4 +93,4 @@ def told(request: Request, status: int, text: str, kind: str) -> Response:
     return page(request, "error.html", status_code=status, title=_TITLES.get(status, "Not understood"), text=text)
 
 
-FAULTS: Final = {AFLError: on_error, HTTPException: on_http_error}
+FAULTS: Final = {AFLError: on_error, HTTPException: on_http_error, ClientDisconnect: on_endless_body}

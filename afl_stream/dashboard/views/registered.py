@@ -85,8 +85,3 @@ def _page(deployment: Deployment, kind: type, after: str) -> EntityPage:
 def as_document(entity: object) -> dict[str, object]:
     """Return an entity as JSON has it."""
     return asdict(cast(Any, entity))
-
-
-def is_expired(lock: LockDefinition, now_ms: int) -> bool:
-    """Return whether a lock does not hold any more."""
-    return bool(lock.expires_at) and lock.expires_at <= now_ms

@@ -1,3 +1,5 @@
+"""The shop that all tests of the dashboard look at."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator
