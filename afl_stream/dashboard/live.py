@@ -58,8 +58,13 @@ class LiveHub:
         """Return how many pages are open."""
         return sum(len(subject.waiting) for subject in self._subjects.values())
 
+    def require_room(self, kind: str, key: str) -> None:
+        """Raise TooManySubjects where one more thing to look at would be too much."""
+        if (kind, key) not in self._subjects and len(self._subjects) >= MOST_SUBJECTS:
+            raise TooManySubjects(f"{MOST_SUBJECTS} different things are looked at live; reload the page to see it")
+
     async def messages(self, kind: str, key: str) -> AsyncIterator[str]:
-        """Yield the messages to a page until it is closed: the text of server-sent events. Raises TooManySubjects."""
+        """Yield the messages to a page until it is closed: the text of server-sent events."""
         async with self._opened(kind, key) as changed:
             yield "retry: 3000\n\n"
             while not self._is_closed:
@@ -76,8 +81,6 @@ class LiveHub:
     async def _opened(self, kind: str, key: str) -> AsyncIterator[asyncio.Event]:
         subject = self._subjects.get((kind, key))
         if subject is None:
-            if len(self._subjects) >= MOST_SUBJECTS:
-                raise TooManySubjects(f"{MOST_SUBJECTS} different things are looked at live; reload the page to see it")
             subject = self._subjects[kind, key] = _Subject()
         changed = asyncio.Event()
         subject.waiting.add(changed)

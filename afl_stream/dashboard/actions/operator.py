@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -9,8 +10,10 @@ from typing import Final, TypeVar
 
 from afl.compiled.program import CompiledProgram
 from afl.compiler import compile_text
+from afl.core.handlers.retry import RetryPolicy
 from afl.core.strictness import Strictness
 from afl.core.values import plain_values
+from afl.engine.model.entities import HandlerRegistration
 from afl.engine.model.store import ENDED_STATUSES, WorkflowRow
 from afl.engine.planning.planner import plan_workflow
 from afl.engine.planning.programs import stored_program
@@ -29,6 +32,10 @@ from afl_stream.wire.command_answers import KEPT, REPEATED
 from afl_stream.wire.messages import Lifecycle, check_workflow_id, workflow_of
 
 T = TypeVar("T")
+
+_FACET: Final = re.compile(r"[A-Za-z_][\w.]{0,500}")
+_ENTRYPOINT: Final = re.compile(r"[A-Za-z_]\w{0,200}")
+_SECONDS: Final = re.compile(r"[0-9]{1,7}(\.[0-9]{1,3})?")
 
 #: How long the answer of an evaluator is waited for.
 ANSWER_TIMEOUT_S: Final = 5.0
@@ -252,6 +259,35 @@ class Operator:
             done = letters.drop(places, _said(because, by))
         count = sum(each.was_noted for each in done)
         return Outcome(text=f"{count:,} dropped", facts={"dropped": count})
+
+    def register_handler(self, facet: str, module: str, entrypoint: str, limit_s: str, retry: str) -> Outcome:
+        """Register a handler of a facet, or change the registration. The module is on the machines of agents.
+
+        The checksum is new each time, so that agents load the module again. Raises ActionRefused, BadRetryPolicy.
+        """
+        if not _FACET.fullmatch(facet) or not _ENTRYPOINT.fullmatch(entrypoint):
+            raise ActionRefused(f"facet {facet[:100]!r}, function {entrypoint[:100]!r}: expected names")
+        if not _SECONDS.fullmatch(limit_s):
+            raise ActionRefused(f"time limit {limit_s[:100]!r}: expected seconds, 0 for none")
+        store, now_ms = self._deployment.plain_store, self._deployment.clock.now_ms()
+        known = store.get_handler_registration(facet)
+        changed = HandlerRegistration(
+            facet_name=facet,
+            module_uri=module,
+            entrypoint=entrypoint,
+            checksum=drawn_id(),
+            timeout_ms=round(float(limit_s) * 1_000),
+            created=now_ms if known is None else known.created,
+            updated=now_ms,
+            retry=str(RetryPolicy.parse(retry)) if retry else "",
+        )
+        if known is not None:
+            changed.version, changed.requirements = known.version, known.requirements
+            changed.metadata = known.metadata
+        store.save_handler_registration(changed)
+        return Outcome(
+            text=f"the handler of {facet} is {'registered' if known is None else 'changed'}", facts={"facet": facet}
+        )
 
     def remove_handler(self, facet: str) -> Outcome:
         """Remove the registration of a facet's handler."""

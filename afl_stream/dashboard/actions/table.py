@@ -274,6 +274,25 @@ _OF_OTHERS: Final = (
         back=_at("/dead-letters"),
     ),
     Action(
+        name="register-handler",
+        title="Register or change a handler",
+        explains="Agents that follow the registry load the module, if they allow it, and answer the facet's events "
+        "with its function. The module has to be on their machines.",
+        path="/handlers/{facet}/register",
+        target="facet",
+        fields=(
+            Field(name="module", title="Module", is_required=True, help="A module, or a file:// address."),
+            Field(name="entrypoint", title="Function", default="handle"),
+            Field(name="limit", title="Time limit in seconds", default="30", help="0: as long as it takes."),
+            Field(name="retry", title="Retries", help="Empty for none, or attempts=5, backoff=0.5"),
+        ),
+        button="Register it",
+        act=lambda operator, _by, v: operator.register_handler(
+            v["facet"], v["module"], v["entrypoint"], v["limit"], v["retry"]
+        ),
+        back=_at("/handlers"),
+    ),
+    Action(
         name="remove-handler",
         title="Remove the handler",
         explains="Agents that follow the registry stop starting its events; those that run are answered.",

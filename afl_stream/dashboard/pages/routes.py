@@ -17,7 +17,9 @@ async def live_messages(request: Request) -> Response:
     kind, key = request.query_params.get("of", "runs"), request.query_params.get("id", "")
     if kind not in ("runs", "run") or len(key) > 1_000:
         return JSONResponse({"error": "of: expected runs, or run with an id"}, status_code=400)
-    messages = dashboard_of(request).live.messages(kind, key if kind == "run" else "")
+    live, key = dashboard_of(request).live, key if kind == "run" else ""
+    live.require_room(kind, key)
+    messages = live.messages(kind, key)
     return StreamingResponse(messages, media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
 
 

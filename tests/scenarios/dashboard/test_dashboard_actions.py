@@ -174,6 +174,33 @@ def test_a_registered_handler_is_listed_and_removed(shop: Shop, browser: TestCli
     assert shop.local.store.list_handler_registrations() == []
 
 
+def test_a_handler_is_registered_and_changed(shop: Shop, browser: TestClient) -> None:
+    new = act(
+        browser, "register-handler", facet="shop.Wrap", module="shop.wrap", entrypoint="wrap", limit="5", retry=""
+    )
+    first = shop.local.store.get_handler_registration("shop.Wrap")
+    wrong = act(browser, "register-handler", facet="shop.Wrap", module="m", entrypoint="wrap", limit="5", retry="often")
+    act(
+        browser,
+        "register-handler",
+        facet="shop.Wrap",
+        module="shop.wrap",
+        entrypoint="wrap",
+        limit="0",
+        retry="attempts=2",
+    )
+    second = shop.local.store.get_handler_registration("shop.Wrap")
+    act(browser, "remove-handler", facet="shop.Wrap")
+
+    assert "the handler of shop.Wrap is registered" in new.text
+    assert wrong.status_code == 422
+    assert first is not None
+    assert second is not None
+    assert (first.timeout_ms, second.timeout_ms) == (5_000, 0)
+    assert first.checksum != second.checksum
+    assert "attempts=2" in second.retry
+
+
 def test_a_sensitive_value_is_hidden_everywhere(shop: Shop, browser: TestClient) -> None:
     browser.post("/api/runs", json={"workflow": "Enter", "inputs": {"password": "c4nary"}, "id": "secret-1"})
     shop.wait_for("secret-1", "PAUSED")

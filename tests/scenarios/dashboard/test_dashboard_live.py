@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 
-from afl_stream.dashboard.live import LiveHub
+import pytest
+
+from afl_stream.dashboard.live import MOST_SUBJECTS, LiveHub, TooManySubjects
 from tests.scenarios.dashboard.world import Shop
 
 
@@ -74,3 +76,20 @@ def test_a_stopped_server_ends_its_pages(shop: Shop) -> None:
         return found
 
     assert asyncio.run(open_and_stop()) == ["retry: 3000\n\n"]
+
+
+def test_so_many_different_things_are_not_looked_at_at_once(shop: Shop) -> None:
+    hub = LiveHub(shop.deployment(), interval_s=5)
+
+    async def open_too_many() -> None:
+        opened = [hub.messages("run", f"r-{number}") for number in range(MOST_SUBJECTS)]
+        for messages in opened:
+            await anext(messages)
+        hub.require_room("run", "r-1")
+        with pytest.raises(TooManySubjects):
+            hub.require_room("run", "one-more")
+        for messages in opened:
+            await messages.aclose()  # type: ignore[attr-defined]  # a generator, which its type does not tell
+        hub.require_room("run", "one-more")
+
+    asyncio.run(open_too_many())
