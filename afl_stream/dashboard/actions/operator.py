@@ -23,6 +23,7 @@ from afl.engine.types import Value
 from afl_stream.client.client import Client, NotAnswered, drawn_id
 from afl_stream.client.external_events import EventReceipt
 from afl_stream.dashboard.deployment import Deployment
+from afl_stream.dashboard.views.letters import LetterChoice
 from afl_stream.dead_letters import DeadLetters
 from afl_stream.errors import AlreadyEnded, StreamError
 from afl_stream.registry.deployment_codec import DeploymentCodec
@@ -252,6 +253,14 @@ class Operator:
         sent = sum(each.was_sent for each in done)
         text = f"{sent:,} sent again" if sent == len(done) else f"{sent:,} of {len(done):,}: the others had been before"
         return Outcome(text=text, facts={"sent": sent})
+
+    def replay_chosen(self, choice: LetterChoice) -> Outcome:
+        """Send the records of all open dead letters that fit to their topics again. Raises BadParameter."""
+        wanted = choice.filter(self._deployment.clock.now_ms())
+        with self._letters() as letters:
+            done = letters.replay([letter.place for letter in letters.find(wanted)])
+        sent = sum(each.was_sent for each in done)
+        return Outcome(text=f"{sent:,} dead letter{'s' * (sent != 1)} sent again", facts={"sent": sent})
 
     def drop(self, by: str, places: Sequence[str], because: str) -> Outcome:
         """Mark dead letters as needing nothing more."""

@@ -8,6 +8,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from afl_stream.dashboard.actions.operator import Operator, Outcome
+from afl_stream.dashboard.views.letters import LetterChoice
 from afl_stream.wire.messages import workflow_of
 
 #: The values of an action's target and fields, as they were checked.
@@ -261,6 +262,25 @@ _OF_OTHERS: Final = (
         target="place",
         act=lambda operator, _by, v: operator.replay([v["place"]]),
         back=lambda v: f"/dead-letters/{quote(v['place'], safe='')}",
+    ),
+    Action(
+        name="replay-chosen",
+        title="Replay dead letters",
+        explains="The records of all open dead letters that fit are sent to their topics again, each once. Without any "
+        "filter these are all.",
+        path="/dead-letters/replay",
+        fields=(
+            Field(name="hop", title="Hop", help="events, control, commands, external or other; empty: any."),
+            Field(name="reason", title="Reason", help="Its code, such as UnknownProgram."),
+            Field(name="facet", title="Facet"),
+            Field(name="workflow", title="Run"),
+            Field(name="text", title="Text", help="A part of the error's text."),
+            Field(name="since", title="Since", help="2h, 7d, or 2030-01-31T08:00."),
+        ),
+        destroys=True,
+        button="Replay them",
+        act=lambda operator, _by, v: operator.replay_chosen(LetterChoice(**v)),
+        back=_at("/dead-letters"),
     ),
     Action(
         name="drop",

@@ -158,6 +158,10 @@ def test_a_dead_letter_is_shown_and_replayed(shop: Shop, browser: TestClient) ->
     assert "garbage &lt;script&gt;" in page.text
     assert "1 sent again" in act(browser, "replay", place=place).text
     assert "replayed" in browser.get(f"/dead-letters/{place}").text
+    # Replayed garbage is garbage again: a new letter, which a filter finds.
+    eventually(letters, 10)
+    assert "0 dead letters sent again" in act(browser, "replay-chosen", reason="none-such").text
+    assert "1 dead letter sent again" in act(browser, "replay-chosen", hop="control").text
 
 
 def test_a_registered_handler_is_listed_and_removed(shop: Shop, browser: TestClient) -> None:
