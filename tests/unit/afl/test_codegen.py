@@ -369,7 +369,7 @@ def run(words: Sequence[str | Path], folder: Path) -> None:
 def test_mypy_finds_nothing_in_generated_python_and_handlers_that_do_not_fit(tmp_path: Path) -> None:
     for name, text in (("all", everything()), ("shop", SHOP)):
         code(text, "python").write(tmp_path / f"{name}_types")
-    mypy = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", tmp_path / "cache"]
+    mypy = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path / "cache")]
 
     run([*mypy, "all_types", "shop_types"], tmp_path)
 
