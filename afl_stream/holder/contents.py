@@ -76,7 +76,15 @@ class BytesReader:
 
 def records_out(records: Iterable[Record], body: Bytes) -> list[Any]:
     return [
-        [r.topic, r.partition, r.offset, body.add(r.key), body.add(r.value), headers_out(r.headers, body), r.timestamp_ms]
+        [
+            r.topic,
+            r.partition,
+            r.offset,
+            body.add(r.key),
+            body.add(r.value),
+            headers_out(r.headers, body),
+            r.timestamp_ms,
+        ]
         for r in records
     ]
 
@@ -90,9 +98,7 @@ def records_in(found: Sequence[Any], body: bytes) -> list[Record]:
 
 
 def new_records_out(records: Iterable[NewRecord], body: Bytes) -> list[Any]:
-    return [
-        [r.topic, r.partition, body.add(r.key), body.add(r.value), headers_out(r.headers, body)] for r in records
-    ]
+    return [[r.topic, r.partition, body.add(r.key), body.add(r.value), headers_out(r.headers, body)] for r in records]
 
 
 def new_records_in(found: Sequence[Any], body: bytes) -> list[NewRecord]:

@@ -1,9 +1,9 @@
 """Frames between a holder and its guests: a head in JSON, and the bytes that it tells the lengths of.
 
-    4 bytes: length of the head, big-endian
-    4 bytes: length of the body
-    head: one JSON object, in UTF-8
-    body: keys, values and headers of records, one behind the other
+4 bytes: length of the head, big-endian
+4 bytes: length of the body
+head: one JSON object, in UTF-8
+body: keys, values and headers of records, one behind the other
 """
 
 from __future__ import annotations

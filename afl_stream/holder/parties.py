@@ -40,9 +40,7 @@ class ProducerParty:
         outcomes: list[Any] = [None] * len(records)
         for number, record in enumerate(records):
 
-            def settle(
-                error: Exception | None, where: TopicPartition, offset: int, number: int = number
-            ) -> None:
+            def settle(error: Exception | None, where: TopicPartition, offset: int, number: int = number) -> None:
                 outcomes[number] = [where.partition, offset] if error is None else {"error": error_out(error)}
 
             try:

@@ -15,7 +15,7 @@ from typing import Final
 from afl_stream.embedded.transport import EmbeddedBroker
 from afl_stream.holder.error_forms import error_out
 from afl_stream.holder.frames import write_frame
-from afl_stream.holder.places import listen_at, socket_path
+from afl_stream.holder.places import connect_to, listen_at, socket_path
 from afl_stream.holder.sessions import Session
 from afl_stream.transport import TransportError
 
@@ -39,9 +39,7 @@ class HolderSocket:
     by the kernel's word for who has connected.
     """
 
-    def __init__(
-        self, broker: EmbeddedBroker, log_path: Path, *, longest_silence_s: float = LONGEST_SILENCE_S
-    ) -> None:
+    def __init__(self, broker: EmbeddedBroker, log_path: Path, *, longest_silence_s: float = LONGEST_SILENCE_S) -> None:
         """Listen beside the log. The broker must have its file: the lock says that no other holder lives.
 
         Raises SocketUnusable.
@@ -51,7 +49,7 @@ class HolderSocket:
         self._longest_silence_s = longest_silence_s
         self._sessions: dict[Session, threading.Thread] = {}
         self._lock = threading.Lock()
-        self._is_closed = False
+        self._closing = threading.Event()
         self._listener = listen_at(self.path)
         self._listener.settimeout(_LOOK_INTERVAL_S)
         self._thread = threading.Thread(target=self._accept_all, name="holder-socket", daemon=True)
@@ -66,15 +64,16 @@ class HolderSocket:
     def close(self) -> None:
         """Let no guest in any more, and end those that are there: what they have not committed comes again."""
         with self._lock:
-            if self._is_closed:
+            if self._closing.is_set():
                 return
-            self._is_closed = True
+            self._closing.set()
             sessions = dict(self._sessions)
+        with suppress(TransportError):
+            # A connection ends the wait of the thread that accepts.
+            if (waker := connect_to(self.path)) is not None:
+                waker.close()
         with suppress(OSError):
             self.path.unlink()
-        with suppress(OSError):
-            # Ends the wait of the thread that accepts.
-            self._listener.shutdown(socket.SHUT_RDWR)
         self._thread.join(_CLOSE_TIMEOUT_S)
         self._listener.close()
         deadline_s = time.monotonic() + _CLOSE_TIMEOUT_S
@@ -84,15 +83,15 @@ class HolderSocket:
             thread.join(max(0.0, deadline_s - time.monotonic()))
 
     def _accept_all(self) -> None:
-        while not self._is_closed:
+        while not self._closing.is_set():
             try:
                 connection, _ = self._listener.accept()
             except TimeoutError:
                 pass
             except OSError as error:
-                if not self._is_closed:
+                if not self._closing.is_set():
                     _log.warning("%s: no guest can be let in now: %s", self.path, error.strerror or error)
-                    time.sleep(_LOOK_INTERVAL_S)
+                    self._closing.wait(_LOOK_INTERVAL_S)
             else:
                 self._let_in(connection)
             self._look_for_silence()
@@ -106,7 +105,7 @@ class HolderSocket:
         session = Session(connection, self._broker, os.getpid())
         thread = threading.Thread(target=self._serve, args=(session,), name="holder-guest", daemon=True)
         with self._lock:
-            is_welcome = not self._is_closed and len(self._sessions) < MAX_CONNECTIONS
+            is_welcome = not self._closing.is_set() and len(self._sessions) < MAX_CONNECTIONS
             if is_welcome:
                 self._sessions[session] = thread
         if is_welcome:

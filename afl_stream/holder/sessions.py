@@ -131,7 +131,9 @@ class Session:
             str(frame.head.get("do"))
         )
         if action is None:
-            raise BadFrame(f"there is no request {frame.head.get('do')!r}; known are {', '.join(sorted(party.actions))}")
+            raise BadFrame(
+                f"there is no request {frame.head.get('do')!r}; known are {', '.join(sorted(party.actions))}"
+            )
         try:
             answer, body = action(frame.head, frame.body)
         except (PeerGone, BadFrame):
