@@ -75,6 +75,7 @@ class BytesReader:
 
 
 def records_out(records: Iterable[Record], body: Bytes) -> list[Any]:
+    """Return records for a frame, and add their bytes to its body."""
     return [
         [
             r.topic,
@@ -90,6 +91,7 @@ def records_out(records: Iterable[Record], body: Bytes) -> list[Any]:
 
 
 def records_in(found: Sequence[Any], body: bytes) -> list[Record]:
+    """Reverse `records_out`. Raises BadFrame."""
     take = BytesReader(body)
     return [
         Record(topic, partition, offset, take.take(key), take.take(value), headers_in(headers, take), timestamp_ms)
@@ -98,10 +100,12 @@ def records_in(found: Sequence[Any], body: bytes) -> list[Record]:
 
 
 def new_records_out(records: Iterable[NewRecord], body: Bytes) -> list[Any]:
+    """Return new records for a frame, and add their bytes to its body."""
     return [[r.topic, r.partition, body.add(r.key), body.add(r.value), headers_out(r.headers, body)] for r in records]
 
 
 def new_records_in(found: Sequence[Any], body: bytes) -> list[NewRecord]:
+    """Reverse `new_records_out`. Raises BadFrame."""
     take = BytesReader(body)
     return [
         NewRecord(topic, partition, take.take(key), take.take(value), headers_in(headers, take))
@@ -117,6 +121,7 @@ def headers_out(headers: Headers, body: Bytes) -> Any:
 
 
 def headers_in(found: Any, body: BytesReader) -> Headers:
+    """Reverse `headers_out`. Raises BadFrame."""
     if found is None:
         return UnreadableHeaders()
     return tuple((str(name), body.take(length)) for name, length in found)
@@ -126,31 +131,38 @@ def headers_in(found: Any, body: BytesReader) -> Headers:
 
 
 def partitions_out(partitions: Iterable[TopicPartition]) -> list[Any]:
+    """Return partitions for a frame."""
     return [[topic, number] for topic, number in partitions]
 
 
 def partitions_in(found: Iterable[Any]) -> list[TopicPartition]:
+    """Reverse `partitions_out`."""
     return [partition_in(pair) for pair in found]
 
 
 def partition_in(found: Any) -> TopicPartition:
+    """Return the partition of a topic and a number."""
     topic, number = found
     return TopicPartition(str(topic), int(number))
 
 
 def numbers_out(numbers: Mapping[TopicPartition, int]) -> list[Any]:
+    """Return offsets or times of partitions for a frame."""
     return [[topic, partition, number] for (topic, partition), number in numbers.items()]
 
 
 def numbers_in(found: Iterable[Any]) -> dict[TopicPartition, int]:
+    """Reverse `numbers_out`."""
     return {TopicPartition(str(topic), int(partition)): int(number) for topic, partition, number in found}
 
 
 def starts_out(starts: Mapping[TopicPartition, int | Start]) -> list[Any]:
+    """Return where reading begins, for a frame."""
     return [[topic, partition, start] for (topic, partition), start in starts.items()]
 
 
 def starts_in(found: Iterable[Any]) -> dict[TopicPartition, int | Start]:
+    """Reverse `starts_out`."""
     return {
         TopicPartition(str(topic), int(partition)): start if type(start) is int else Start(start)
         for topic, partition, start in found
@@ -158,10 +170,12 @@ def starts_in(found: Iterable[Any]) -> dict[TopicPartition, int | Start]:
 
 
 def committed_out(offsets: Mapping[TopicPartition, CommittedOffset]) -> list[Any]:
+    """Return committed offsets for a frame."""
     return [[topic, partition, at.offset, at.metadata] for (topic, partition), at in offsets.items()]
 
 
 def committed_in(found: Iterable[Any]) -> dict[TopicPartition, CommittedOffset]:
+    """Reverse `committed_out`."""
     return {
         TopicPartition(str(topic), int(partition)): CommittedOffset(offset=int(offset), metadata=str(metadata))
         for topic, partition, offset, metadata in found
@@ -169,15 +183,18 @@ def committed_in(found: Iterable[Any]) -> dict[TopicPartition, CommittedOffset]:
 
 
 def bounds_out(bounds: Watermarks) -> list[int]:
+    """Return a partition's bounds for a frame."""
     return [bounds.low, bounds.high]
 
 
 def bounds_in(found: Any) -> Watermarks:
+    """Reverse `bounds_out`."""
     low, high = found
     return Watermarks(low=int(low), high=int(high))
 
 
 def view_out(view: BrokerView) -> dict[str, Any]:
+    """Return the broker's reports for a frame."""
     return {
         "bounds": [[topic, partition, at.low, at.high] for (topic, partition), at in view.bounds.items()],
         "is_reported": view.is_reported,
@@ -188,6 +205,7 @@ def view_out(view: BrokerView) -> dict[str, Any]:
 
 
 def view_in(found: Mapping[str, Any]) -> BrokerView:
+    """Reverse `view_out`."""
     bounds = {
         TopicPartition(topic, partition): Watermarks(low=low, high=high)
         for topic, partition, low, high in found["bounds"]
@@ -205,10 +223,12 @@ def view_in(found: Mapping[str, Any]) -> BrokerView:
 
 
 def topics_out(topics: Iterable[TopicDescription]) -> list[Any]:
+    """Return topics for a frame."""
     return [[t.name, t.partitions, t.replication, dict(t.settings), t.topic_id] for t in topics]
 
 
 def topics_in(found: Iterable[Any]) -> dict[str, TopicDescription]:
+    """Reverse `topics_out`; by name."""
     return {
         name: TopicDescription(
             name=name, partitions=partitions, replication=replication, settings=settings, topic_id=topic_id
@@ -218,10 +238,12 @@ def topics_in(found: Iterable[Any]) -> dict[str, TopicDescription]:
 
 
 def groups_out(groups: Iterable[GroupView]) -> list[Any]:
+    """Return groups for a frame."""
     return [[g.name, [[m.client_id, m.host, sorted(m.partitions)] for m in g.members]] for g in groups]
 
 
 def groups_in(found: Iterable[Any]) -> dict[str, GroupView]:
+    """Reverse `groups_out`; by name."""
     return {
         name: GroupView(
             name=name,

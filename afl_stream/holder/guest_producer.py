@@ -13,7 +13,7 @@ from afl.core.backoff import Backoff, FailedAttempts
 from afl_stream.holder import contents
 from afl_stream.holder.error_forms import error_in
 from afl_stream.holder.frames import MAX_BODY_BYTES, MAX_HEAD_BYTES
-from afl_stream.holder.link import HolderAway, Link
+from afl_stream.holder.link import Link
 from afl_stream.transport import (
     BrokerUnavailable,
     DeliveryCallback,
@@ -87,7 +87,6 @@ class GuestProducer:
 
         Raises RecordTooLarge for what no request carries, and QueueFull.
         """
-        headers = headers if not isinstance(headers, tuple) and headers else headers
         record = contents.NewRecord(topic, partition, key, value, headers)
         names = sum(len(name) for name, _ in headers)
         if record.size > MAX_BODY_BYTES or 6 * names > MAX_HEAD_BYTES // 2:
@@ -236,6 +235,3 @@ class GuestProducer:
             thread.join(_CLOSE_TIMEOUT_AWAY_S)
         self._link.close()
         self._on_close(self)
-
-
-__all__ = ["DELIVERY_TIMEOUT_S", "GuestProducer", "HolderAway"]

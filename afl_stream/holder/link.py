@@ -12,7 +12,7 @@ from typing import Any, Final
 from afl.core.release import VERSION
 from afl_stream.holder.error_forms import error_in
 from afl_stream.holder.frames import PROTOCOL, Frame, PeerGone, has_closed, read_frame, write_frame
-from afl_stream.holder.places import SocketUnusable, connect_to, socket_path
+from afl_stream.holder.places import connect_to, socket_path
 from afl_stream.transport import BrokerUnavailable, WrongCluster
 
 #: How long a holder may take to answer a request, beyond what the request waits for. A disk may be slow.
@@ -163,6 +163,3 @@ class Link:
     def close(self) -> None:
         """End the connection: the holder lets go of all that this guest has."""
         self._lose()
-
-
-__all__ = ["ANSWER_TIMEOUT_S", "HolderAway", "Link", "LogIdentity", "SocketUnusable"]

@@ -81,8 +81,8 @@ def _address(path: Path) -> Iterator[str]:
     if not Path("/proc/self/fd").is_dir():
         raise SocketUnusable(
             path,
-            f"its path has {len(os.fsencode(whole))} bytes, and an address has room for {_MOST_BYTES}: choose a shorter "
-            "data directory (--data-dir)",
+            f"its path has {len(os.fsencode(whole))} bytes, and an address has room for {_MOST_BYTES}: choose a "
+            "shorter data directory (--data-dir)",
         )
     folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:

@@ -119,7 +119,7 @@ class HolderSocket:
     def _serve(self, session: Session) -> None:
         try:
             session.run()
-        except Exception:
+        except Exception:  # noqa: BLE001 - the one place of this thread; the other guests are served all the same
             _log.exception("a guest's connection has ended by an error")
         finally:
             with self._lock:
