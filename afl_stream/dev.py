@@ -21,11 +21,13 @@ from afl.engine.operations.unanswered import WaitingStep, waiting_steps
 from afl_stream.agent.agent import Agent, AgentConfig
 from afl_stream.audit.audit import Audit, AuditConfig, AuditFile
 from afl_stream.client.client import Client, Milestones, drawn_id
-from afl_stream.embedded.transport import EmbeddedBroker, EmbeddedTransport
+from afl_stream.embedded.transport import EmbeddedTransport
 from afl_stream.evaluator.runs import LONG_WAIT_S, Ending, ServiceEnded, check_same_start
 from afl_stream.evaluator.sensitive.sealed_store import sealed
 from afl_stream.evaluator.service import EvaluatorService
 from afl_stream.evaluator.stores import open_configured_store
+from afl_stream.holder.joining import hold
+from afl_stream.holder.serving import HolderSocket
 from afl_stream.sensitive.deployment import deployment_sealer
 from afl_stream.settings.config import StreamConfig
 from afl_stream.topics.declared import Topology
@@ -74,7 +76,7 @@ class LocalDeployment:
     ) -> None:
         """Open broker and store. With a clock, `wait` moves it over all that a run would wait for.
 
-        Raises FileInUse, FileUnusable, the store's errors and HandlerModuleError.
+        Raises FileInUse, FileUnusable, SocketUnusable, the store's errors and HandlerModuleError.
         """
         # It stays in this process, also where the settings name a cluster: so does its store.
         self.config = config = replace(config, transport="embedded")
@@ -99,10 +101,12 @@ class LocalDeployment:
         self._milestones: Milestones | None = None
         self._base: tuple[int, int] = (0, 0)
         with ExitStack() as opened:
-            self.broker = EmbeddedBroker(config.log_path)
+            self.broker = hold(config.log_path)
             opened.callback(self.broker.close)
             store = open_configured_store(config)
             opened.callback(store.close)
+            # Closed before the store and the log, and after the services of this process: guests go on until then.
+            opened.callback(HolderSocket(self.broker, config.log_path).close)
             self.store = sealed(store, deployment_sealer(config), config.sensitive.patterns)
             self.agent = self._make_agent(handlers, facets, set_up_agent)
             self.transport = EmbeddedTransport(self.broker)

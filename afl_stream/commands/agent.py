@@ -130,7 +130,7 @@ def _run(
     observer = AgentObserver() if config.metrics.are_on else None
     settings = AgentConfig(stream=config, group=group, facets=tuple(facets), lost_records=lost, observer=observer)
     with ExitStack() as opened:
-        transport = opened.enter_context(open_transport(config))
+        transport = opened.enter_context(open_transport(config, serves=not until_idle))
         if patterns is None:
             agent, server_id = Agent(settings, transport), ""
         else:

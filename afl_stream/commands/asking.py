@@ -1,4 +1,4 @@
-"""Commands to the evaluators: sent, and on Kafka waited for until an evaluator has answered."""
+"""Commands to the evaluators: sent, and waited for until an evaluator has answered, where one may run."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ ANSWER_TIMEOUT_S: Final = 5.0
 def ask(invocation: Invocation, client: Client, give: Callable[[float | None], T]) -> T | None:
     """Send a command, and return what `give` returns once an evaluator has answered; None while none has.
 
-    `give` gets the time to wait for the answer. The embedded log serves one process, so no evaluator can answer while
-    this process has it. Nor is an answer waited for by a user without the right to read it. Raises RefusedByEvaluator,
+    `give` gets the time to wait for the answer. While this process holds the embedded log no evaluator can answer, so
+    it is not waited for. Nor is an answer waited for by a user without the right to read it. Raises RefusedByEvaluator,
     and what `give` raises.
     """
-    if not invocation.settings().is_kafka:
+    if not invocation.is_shared():
         give(None)
         return None
     try:
@@ -43,5 +43,5 @@ def what_comes_next(invocation: Invocation, verb: str, *, is_answered: bool) -> 
     """Return what happens next with a command that was sent; `verb` is what an evaluator does with it."""
     if is_answered:
         return "an evaluator has accepted it"
-    none_yet = f"no evaluator has answered in {ANSWER_TIMEOUT_S:g} s: " if invocation.settings().is_kafka else ""
+    none_yet = f"no evaluator has answered in {ANSWER_TIMEOUT_S:g} s: " if invocation.is_shared() else ""
     return f"{none_yet}{invocation.who_applies_it(verb)}"

@@ -52,7 +52,7 @@ def bridge_command(invocation: Invocation, declaration: str, name: str, create_t
             f"{declaration} declares nothing, so there is nothing to run; it calls bridge.publish, "
             "bridge.raise_events, bridge.answer or bridge.answer_with_workflow"
         )
-    with open_transport(config, create=create_topics) as transport:
+    with open_transport(config, create=create_topics, serves=True) as transport:
         if create_topics:
             bridge.apply_topics(transport)
         limit_s = config.agent.grace_s + _ENDING_S

@@ -122,10 +122,19 @@ class Invocation:
         flag = {Strictness.LENIENT: ["--lenient"], Strictness.STRICT: ["--strict"]}.get(self.strictness, [])
         return self.command_line(*words, *flag)
 
+    def is_shared(self) -> bool:
+        """Return whether evaluators and agents may run beside this command: on Kafka, and beside a log's holder."""
+        config = self.settings()
+        if config.is_kafka:
+            return True
+        from afl_stream.holder.joining import is_served
+
+        return is_served(config.log_path)
+
     def who_applies_it(self, verb: str) -> str:
         """Return what happens next with a command or an answer that was sent: a running evaluator applies it."""
         runner = self.command_line("evaluator", "--until-idle")
-        if self.settings().is_kafka:
+        if self.is_shared():
             return f"an evaluator {verb} it as soon as one runs ({self.command_line('evaluator')})"
         return f"an evaluator {verb} it: {runner}"
 
@@ -159,14 +168,21 @@ class Invocation:
 
 @contextmanager
 def open_transport(
-    config: StreamConfig, *, create: bool = False, remedy: str = "afl-stream topics apply FILE"
+    config: StreamConfig,
+    *,
+    create: bool = False,
+    remedy: str = "afl-stream topics apply FILE",
+    serves: bool = False,
 ) -> Iterator[Transport]:
     """Open the deployment's transport, and close it at the end. `remedy` is the command that creates what is missing.
+
+    The embedded log is held, or used as a guest of the process that holds it; `serves`: a service, which lets others
+    use the log while it holds it.
 
     On Kafka raises BrokerUnavailable, AuthenticationFailed, BrokerTooOld and WrongCluster; on the embedded log
     FileInUse, FileUnusable, and NothingThere unless a log that is missing is to be created.
     """
-    transport = _kafka(config) if config.is_kafka else _embedded(config, create=create, remedy=remedy)
+    transport = _kafka(config) if config.is_kafka else _embedded(config, create=create, remedy=remedy, serves=serves)
     try:
         yield transport
     finally:
@@ -179,14 +195,14 @@ def _kafka(config: StreamConfig) -> Transport:
     return KafkaTransport(config)
 
 
-def _embedded(config: StreamConfig, *, create: bool, remedy: str) -> Transport:
-    from afl_stream.embedded.transport import EmbeddedTransport
+def _embedded(config: StreamConfig, *, create: bool, remedy: str, serves: bool) -> Transport:
+    from afl_stream.holder.joining import hold_or_join
 
     if create:
         make_private_folder(config.data_dir)
     elif not config.log_path.exists():
         raise NothingThere(config.log_path, "embedded log", f"create it with: {remedy}{_or_the_cluster(config)}")
-    return EmbeddedTransport(config.log_path)
+    return hold_or_join(config.log_path, serves=serves)
 
 
 @contextmanager

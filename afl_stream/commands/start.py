@@ -71,10 +71,10 @@ def start_command(invocation: Invocation, **given: Any) -> ExitCode:
 
     Inputs are checked first: if one does not fit, nothing is started.
 
-    With --wait on the embedded transport an evaluator runs in this process, and an agent when --handlers is given,
-    because the log serves one process. On Kafka it waits for the evaluators' report of the run's end, and prints what
-    the run waits for when that takes long. Without --wait it waits on Kafka for the evaluator's answer, 5 s at most. A
-    refused start, for instance with the id of another run, ends with 2.
+    With --wait it waits for the evaluators' report of the run's end, and prints what the run waits for when that takes
+    long. Without --wait it waits for the evaluator's answer, 5 s at most. On an embedded log that no `afl-stream
+    server` holds, an evaluator runs in this process with --wait, and an agent when --handlers is given, and without
+    --wait nothing is waited for. A refused start, for instance with the id of another run, ends with 2.
 
     With --many each line of a file is a start: {"workflow": "Checkout", "id": "order-17", "inputs": {"order": "17"}}.
     WORKFLOW is for the lines without one. All lines are checked before the first start is sent, and no answers are
@@ -106,11 +106,12 @@ def start_command(invocation: Invocation, **given: Any) -> ExitCode:
         check_workflow_id(options.workflow_id)
     if not options.wait:
         return _start(invocation, options)
-    if not invocation.settings().is_kafka:
+    if not invocation.is_shared():
         return _start_and_run(invocation, options)
     if options.handlers:
         agent = invocation.command_line("agent", *(word for name in options.handlers for word in ("--handlers", name)))
-        raise CommandRefused(f"--handlers: on Kafka an agent is a process of its own; start it with: {agent}")
+        where = "on Kafka" if invocation.settings().is_kafka else "beside the process that holds the embedded log"
+        raise CommandRefused(f"--handlers: {where} an agent is a process of its own; start it with: {agent}")
     return _start_and_follow(invocation, options)
 
 
@@ -216,7 +217,7 @@ def _start_and_run(invocation: Invocation, options: StartOptions) -> ExitCode:
 
 
 def _start_and_follow(invocation: Invocation, options: StartOptions) -> ExitCode:
-    """Start on Kafka: evaluators and agents are other processes, and the lifecycle topic reports the run's end."""
+    """Start where evaluators and agents are other processes: the lifecycle topic reports the run's end."""
     from afl.engine.model.store import ENDED_STATUSES
     from afl_stream.client.client import Client
     from afl_stream.commands.programs import checked_inputs, deployed_program

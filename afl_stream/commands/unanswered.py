@@ -63,7 +63,7 @@ def agent_command(invocation: Invocation, facet: str) -> str:
     config = invocation.settings()
     if not config.dispatch.is_topic(facet):
         return f"its events are tasks (dispatch): a poller or runner on task list {config.dispatch.task_list} does them"
-    until = () if config.is_kafka else ("--until-idle",)
+    until = () if invocation.is_shared() else ("--until-idle",)
     return f"an agent answers: {invocation.command_line('agent', '--handlers', 'MODULE', '--facet', facet, *until)}"
 
 

@@ -54,11 +54,12 @@ CREATE TABLE committed (
 
 
 class FileInUse(TransportError):
-    """Another process, or another broker of this one, has the file, which serves one process."""
+    """Another process, or another broker of this one, holds the file, and one process at a time does."""
 
     def __init__(self, path: Path, pid: int) -> None:
         super().__init__(
-            f"{path} is in use by process {pid}; an embedded log serves one process: stop that one, or use Kafka"
+            f"{path} is in use by process {pid}; one process holds an embedded log: stop that one, or use another data "
+            "directory (--data-dir), or Kafka"
         )
         self.path, self.pid = path, pid
 

@@ -209,7 +209,7 @@ def _run(
     from afl_stream.outage import waited_out
 
     config, terminal = invocation.settings(), invocation.terminal()
-    with open_transport(config) as transport:
+    with open_transport(config, serves=not options.until_idle) as transport:
         if path is not None:
             protect(path, config.data_dir)
         out = invocation.out or sys.stdout

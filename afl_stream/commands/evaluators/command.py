@@ -99,7 +99,7 @@ def _run_one(invocation: Invocation, *, until_idle: bool, one_file: bool) -> Exi
     stop = StopFlag()
     running: list[EvaluatorService] = []
     with (
-        open_transport(config) as transport,
+        open_transport(config, serves=not until_idle) as transport,
         part_of_store(invocation, config, transport, one_file=one_file) as part,
         open_store(config, create=True, part=None if part is None else part.part) as store,
         nullcontext(

@@ -77,11 +77,11 @@ def raise_command(
 
     config = invocation.settings()
     value = _given_data(workflow_id, name, data if data_option is None else data_option)
-    if wait and not config.is_kafka:
+    if wait and not invocation.is_shared():
         later = invocation.command_line("evaluator", "--until-idle")
         raise CommandRefused(
-            "--wait: the embedded log serves one process, so no evaluator can answer while this command runs; "
-            f"call it without --wait, and then: {later}"
+            "--wait: no process holds the embedded log for others, so no evaluator can answer while this command runs; "
+            f"{invocation.command_line('server')} does; or call it without --wait, and then: {later}"
         )
     with open_transport(config) as transport, Client(config, transport) as client:
         topic = client.topology.external()

@@ -81,7 +81,7 @@ def run_command(invocation: Invocation, workflow: str, until_idle: bool) -> Exit
     loaded = load_workflow(workflow)
     tune_collector()
     remedy = invocation.command_line("pubsub", "topics", workflow, "--apply")
-    with open_transport(invocation.settings(), remedy=remedy) as transport:
+    with open_transport(invocation.settings(), remedy=remedy, serves=not until_idle) as transport:
         counts, waiting = asyncio.run(_run(invocation, loaded, transport, until_idle=until_idle))
     terminal = invocation.terminal()
     if terminal.as_json:

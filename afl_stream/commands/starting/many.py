@@ -58,7 +58,7 @@ def start_many(invocation: Invocation, source: str, workflow: str | None) -> Exi
         terminal.document({"workflow_ids": ids, "count": count})
     else:
         starts, it = ("1 start is", "it") if count == 1 else (f"{count:,} starts are", "them")
-        words = ("evaluator",) if config.is_kafka else ("evaluator", "--until-idle")
+        words = ("evaluator",) if invocation.is_shared() else ("evaluator", "--until-idle")
         terminal.remark(f"{starts} asked for; an evaluator applies {it}: {invocation.command_line(*words)}")
     return ExitCode.OK
 

@@ -105,6 +105,6 @@ def _cause_lines(invocation: Invocation, causes: Sequence[Cause], indent: str) -
 
 
 def command_text(invocation: Invocation, words: Sequence[str]) -> str:
-    """Return a command as it would be typed here: on the embedded log services run one after another."""
-    is_service = words[0] in ("agent", "evaluator") and not invocation.settings().is_kafka
+    """Return a command as it would be typed here: on a log that nobody holds, services run one after another."""
+    is_service = words[0] in ("agent", "evaluator") and not invocation.is_shared()
     return invocation.command_line(*words, *(("--until-idle",) if is_service else ()))
