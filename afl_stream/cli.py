@@ -23,7 +23,9 @@ To begin, in an empty folder:
   afl-stream init orders
 To try a file with its agents, in one process:
   afl-stream dev orders.afl --handlers shop.handlers --input order=17
-Piece by piece (on the embedded transport: one process after another):
+For other terminals to use, with no broker:
+  afl-stream server orders.afl --handlers shop.handlers
+Piece by piece (without a server: one process after another):
   afl-stream topics apply orders.afl
   afl-stream deploy orders.afl
   afl-stream start Checkout --input order=17
@@ -44,6 +46,7 @@ Exit codes:
 _COMMANDS: Final = {
     "init": ("afl_stream.commands.projects.init:init_command", "Make a project that runs, from a template."),
     "dev": ("afl_stream.commands.dev:dev_command", "Run files with their agents in one process."),
+    "server": ("afl_stream.commands.server.command:server_command", "Run a whole deployment, for other terminals."),
     "topics": ("afl_stream.commands.topics:topics_group", "Plan and create topics."),
     "schemas": ("afl_stream.commands.schemas.group:schemas_group", "Generate, register and check schemas of events."),
     "asyncapi": (

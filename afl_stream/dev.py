@@ -106,7 +106,8 @@ class LocalDeployment:
             store = open_configured_store(config)
             opened.callback(store.close)
             # Closed before the store and the log, and after the services of this process: guests go on until then.
-            opened.callback(HolderSocket(self.broker, config.log_path).close)
+            self._socket = HolderSocket(self.broker, config.log_path)
+            opened.callback(self._socket.close)
             self.store = sealed(store, deployment_sealer(config), config.sensitive.patterns)
             self.agent = self._make_agent(handlers, facets, set_up_agent)
             self.transport = EmbeddedTransport(self.broker)
@@ -130,6 +131,22 @@ class LocalDeployment:
         """Create the topics that are missing for a program, and publish it."""
         self.client.apply_topics([program])
         self.client.deploy(program)
+
+    def prepare(self, program: CompiledProgram | None) -> None:
+        """Create the topics that every deployment has, and deploy a program if there is one."""
+        if program is None:
+            self.client.apply_topics([])
+        else:
+            self.deploy(program)
+
+    def new_transport(self) -> EmbeddedTransport:
+        """Return one more view of the log for a part of this process, which closes it."""
+        return EmbeddedTransport(self.broker)
+
+    @property
+    def socket_path(self) -> Path:
+        """The socket by which other processes use the log."""
+        return self._socket.path
 
     def run(self) -> None:
         """Start the services. The topics must exist.

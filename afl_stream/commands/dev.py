@@ -113,7 +113,7 @@ def dev_command(invocation: Invocation, **given: Any) -> ExitCode:
         clock=SkippingClock() if options.skip_time else None,
     ) as deployment, draining(deployment.stop, deployment.remaining):  # fmt: skip
         tune_collector()
-        _check_handlers(deployment, options, program)
+        check_handlers(deployment, options.handlers, options.facets, program)
         deployment.deploy(program)
         deployment.run()
         _introduce(terminal, deployment, program)
@@ -172,14 +172,17 @@ def _follow(
     return ExitCode.OK if code is ExitCode.INTERRUPTED else code
 
 
-def _check_handlers(deployment: LocalDeployment, options: DevOptions, program: CompiledProgram) -> None:
+def check_handlers(
+    deployment: LocalDeployment, handlers: Sequence[str], facets: Sequence[str], program: CompiledProgram | None
+) -> None:
     """Refuse handlers that no event of the program would ever reach."""
     from afl.compiled.program import Kind
 
     registered = () if deployment.agent is None else deployment.agent.registered_names()
-    if options.handlers:
-        refuse_unused_facets(options.facets, registered)
-    for name in registered:
+    if handlers:
+        refuse_unused_facets(facets, registered)
+    for name in registered if program is not None else ():
+        assert program is not None
         declared = program.declarations.get(name)
         if declared is not None and declared.is_library:
             raise CommandRefused(

@@ -170,7 +170,8 @@ class GuestProducer:
 
     def _next_batch(self) -> list[_Queued]:
         """Take records for one request: at least one, and no more than it may carry."""
-        batch, size = [], 0
+        batch: list[_Queued] = []
+        size = 0
         while self._queued and len(batch) < _BATCH_RECORDS:
             size += self._queued[0].record.size
             if batch and size > _BATCH_BYTES:

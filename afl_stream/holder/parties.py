@@ -100,15 +100,15 @@ class ConsumerParty:
             "unassign": self._unassign,
             "consume": self._consume,
             "seek": self._seek,
-            "pause": lambda head, _body: (consumer.pause(contents.partitions_in(head["partitions"])), b""),
-            "resume": lambda head, _body: (consumer.resume(contents.partitions_in(head["partitions"])), b""),
+            "pause": self._pause,
+            "resume": self._resume,
             "commit": self._commit,
             "committed": self._committed,
             "position": lambda head, _body: (consumer.position(contents.partition_in(head["partition"])), b""),
             "watermarks": self._watermarks,
             "offsets_for_times": self._offsets_for_times,
             "view": lambda _head, _body: (contents.view_out(consumer.view()), b""),
-            "close": lambda _head, _body: (consumer.close(), b""),
+            "close": self._close,
         }
 
     # The guest's listener
@@ -147,6 +147,18 @@ class ConsumerParty:
 
     def _seek(self, head: Mapping[str, Any], _body: bytes) -> tuple[Any, bytes]:
         self.consumer.seek(contents.partition_in(head["partition"]), int(head["offset"]))
+        return None, b""
+
+    def _pause(self, head: Mapping[str, Any], _body: bytes) -> tuple[Any, bytes]:
+        self.consumer.pause(contents.partitions_in(head["partitions"]))
+        return None, b""
+
+    def _resume(self, head: Mapping[str, Any], _body: bytes) -> tuple[Any, bytes]:
+        self.consumer.resume(contents.partitions_in(head["partitions"]))
+        return None, b""
+
+    def _close(self, _head: Mapping[str, Any], _body: bytes) -> tuple[Any, bytes]:
+        self.consumer.close()
         return None, b""
 
     def _commit(self, head: Mapping[str, Any], _body: bytes) -> tuple[Any, bytes]:
