@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
@@ -19,6 +19,7 @@ from afl.core.text.exception_text import exception_traceback
 from afl.engine.model.store import ENDED_STATUSES
 from afl.engine.operations.unanswered import WaitingStep, waiting_steps
 from afl_stream.agent.agent import Agent, AgentConfig
+from afl_stream.agent.reloading import ReloadingAgent
 from afl_stream.audit.audit import Audit, AuditConfig, AuditFile
 from afl_stream.client.client import Client, Milestones, drawn_id
 from afl_stream.embedded.transport import EmbeddedTransport
@@ -127,21 +128,20 @@ class LocalDeployment:
 
     # --- programs and runs --------------------------------------------------------------------------------------
 
-    def deploy(self, program: CompiledProgram) -> None:
-        """Create the topics that are missing for a program, and publish it."""
-        self.client.apply_topics([program])
-        self.client.deploy(program)
+    def deploy(self, *programs: CompiledProgram) -> None:
+        """Create the topics that every deployment has, and those of these programs, and publish the programs."""
+        self.client.apply_topics(programs)
+        for program in programs:
+            self.client.deploy(program)
 
-    def prepare(self, program: CompiledProgram | None) -> None:
-        """Create the topics that every deployment has, and deploy a program if there is one."""
-        if program is None:
-            self.client.apply_topics([])
-        else:
-            self.deploy(program)
-
-    def new_transport(self) -> EmbeddedTransport:
-        """Return one more view of the log for a part of this process, which closes it."""
-        return EmbeddedTransport(self.broker)
+    @contextmanager
+    def opened_transport(self) -> Iterator[EmbeddedTransport]:
+        """Open one more view of the log, for another part of this process."""
+        transport = EmbeddedTransport(self.broker)
+        try:
+            yield transport
+        finally:
+            transport.close()
 
     @property
     def socket_path(self) -> Path:
@@ -188,16 +188,18 @@ class LocalDeployment:
         timeout_s: float | None = None,
         on_progress: Callable[[Progress], None] | None = None,
         on_long_wait: Callable[[], None] | None = None,
+        on_deferred: Callable[[Sequence[WaitingStep]], None] | None = None,
         long_wait_s: float = LONG_WAIT_S,
     ) -> Ending | None:
         """Wait until a run has ended or can go no further; return None when `timeout_s` is over.
 
-        `on_long_wait` is called once, after `long_wait_s`. Raises the error that ended a service.
+        `on_long_wait` is called once, after `long_wait_s`; `on_deferred` with the steps whose handlers have left their
+        answer to others, when nothing else moves. Raises the error that ended a service.
         """
         assert self._milestones is not None, "run() comes first"
         began_s = time.monotonic()
         deadline_s = None if timeout_s is None else began_s + timeout_s
-        last, quiet_since_s = self.progress(), time.monotonic()
+        last, quiet_since_s, deferred = self.progress(), time.monotonic(), 0
         while not self._stop.is_set():
             self.check()
             for milestone in self._milestones.read(_LOOK_INTERVAL_S):
@@ -208,9 +210,13 @@ class LocalDeployment:
                 on_progress(current)
             if (current.asked, current.answered) != (last.asked, last.answered):
                 last, quiet_since_s = current, now_s
-            ending = self._ending(workflow_id, is_quiet=now_s - quiet_since_s >= _QUIET_S)
+            is_quiet = now_s - quiet_since_s >= _QUIET_S
+            ending = self._ending(workflow_id, is_quiet=is_quiet)
             if ending is not None:
                 return ending
+            if on_deferred is not None and is_quiet and self._has_deferred(deferred):
+                deferred = self._deferred()
+                on_deferred(self.at_work(workflow_id))
             if deadline_s is not None and now_s >= deadline_s:
                 return None
             if on_long_wait is not None and now_s - began_s >= long_wait_s:
@@ -218,6 +224,14 @@ class LocalDeployment:
                 on_long_wait = None
         self.check()
         return Ending(workflow_id=workflow_id)
+
+    def _deferred(self) -> int:
+        """Return how many events handlers of this process have left to others to answer."""
+        return 0 if self.agent is None else self.agent.counts.deferred
+
+    def _has_deferred(self, known: int) -> bool:
+        """Return whether there are more such events than those known, and no handler is at work."""
+        return self._deferred() > known and self.agent is not None and not self.agent.has_work
 
     def _take(self, milestone: Lifecycle) -> Ending | None:
         """Take in a milestone, and return the end of a run whose start it refuses."""
@@ -321,8 +335,8 @@ class LocalDeployment:
 
     def _make_agent(
         self, handlers: Sequence[str], facets: Sequence[str], set_up_agent: Callable[[Agent], object] | None
-    ) -> Agent | None:
-        agent = Agent(AgentConfig(stream=self.config, facets=tuple(facets)), EmbeddedTransport(self.broker))
+    ) -> ReloadingAgent | None:
+        agent = ReloadingAgent(AgentConfig(stream=self.config, facets=tuple(facets)), EmbeddedTransport(self.broker))
         for argument in handlers:
             agent.load_handlers(argument)
         if set_up_agent is not None:

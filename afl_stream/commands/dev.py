@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -37,6 +37,10 @@ if TYPE_CHECKING:
     from afl_stream.dev import LocalDeployment, Progress
 
 
+#: How often a deployment that stays looks whether a service has ended, and whether files were saved.
+_STAY_INTERVAL_S: Final = 0.3
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DevOptions:
     """The options of `dev`."""
@@ -51,6 +55,7 @@ class DevOptions:
     timeout_s: float | None = None
     audit_file: str | None = None
     stay: bool = False
+    watch: bool = False
     skip_time: bool = False
 
 
@@ -67,7 +72,8 @@ class DevOptions:
 @timeout_option
 @click.option("--audit", "audit_file", metavar="PATH", help="Audit file; by default audit.jsonl in the data directory.")
 @click.option("--skip-time", is_flag=True, help="Jump over waits for a time instead of waiting.")
-@click.option("--stay", is_flag=True, help="Continue after the run's end, until Ctrl-C.")
+@click.option("--stay", is_flag=True, help="Continue after the run's end, until Ctrl-C, as `server` does.")
+@click.option("--watch", is_flag=True, help="Stay, and take FILEs and handlers anew when they are saved.")
 @allow_scripts_option
 @new_store_option
 @common
@@ -77,13 +83,18 @@ def dev_command(invocation: Invocation, **given: Any) -> ExitCode:
 
     Ends with the run. If the run waits for events without a handler, or for external events, it ends with 1 and nothing
     is lost: `afl-stream continue` answers and `afl-stream raise` raises an event, and `afl-stream evaluator
-    --until-idle` (or dev with the same --id) continues. With --skip-time, events without a handler time out.
+    --until-idle` (or dev with the same --id) continues. Where a handler leaves its answer to others it says what it
+    waits for, and takes the answer from another terminal. With --skip-time, events without a handler time out.
+
+    While it runs it holds the log, and commands in other terminals use it. With --stay it is a server that has begun
+    with a run.
 
     \b
     Examples:
       afl-stream dev orders.afl --handlers shop.handlers --input order=17
       afl-stream dev orders.afl --start Refund --inputs @refund.json --json
       afl-stream dev orders.afl --id order-17 --input order=17
+      afl-stream dev orders.afl --handlers shop.handlers --input order=17 --watch
     """
     find_modules_here()
     from afl.core.clock import SkippingClock
@@ -117,20 +128,42 @@ def dev_command(invocation: Invocation, **given: Any) -> ExitCode:
         deployment.deploy(program)
         deployment.run()
         _introduce(terminal, deployment, program)
+        look = _reloading(invocation, deployment, options)
         code = ExitCode.OK
         if planned is None:
             terminal.remark(f"nothing is started; name a workflow with --start: {_names(program)}")
         else:
             plan, inputs = planned
             workflow_id = deployment.start(plan.name, inputs, workflow_id=options.workflow_id)
-            code = _follow(invocation, deployment, workflow_id, plan, program, options.timeout_s)
-        if planned is None or (options.stay and not deployment.is_stopping):
-            terminal.remark("running; Ctrl-C drains and ends it")
-            while not deployment.wait_for_stop(0.5):
-                pass
+            code = _follow(invocation, deployment, workflow_id, plan, program, options.timeout_s, look)
+        if planned is None or ((options.stay or options.watch) and not deployment.is_stopping):
+            _stay(invocation, deployment, look)
     deployment.check()
     terminal.remark(f"every record is in {audit_path}")
     return ExitCode.WORK_LEFT if deployment.has_work_left else code
+
+
+def _reloading(invocation: Invocation, deployment: LocalDeployment, options: DevOptions) -> Callable[[], None]:
+    """Return what takes saved files anew; without --watch it does nothing."""
+    if not options.watch:
+        return lambda: None
+    from afl_stream.commands.server.reloading import Reloading
+
+    return Reloading(invocation, deployment, options.files, options.handlers).look
+
+
+def _stay(invocation: Invocation, deployment: LocalDeployment, look: Callable[[], None]) -> None:
+    """Serve other terminals, and the dashboard, until the deployment is told to stop."""
+    from afl_stream.commands.server.dashboard import dashboard_beside
+
+    terminal = invocation.terminal()
+    with dashboard_beside(deployment.config, deployment.opened_transport) as address:
+        if address is not None:
+            terminal.remark(f"dashboard: {address}")
+        terminal.remark(f"other terminals use it: {invocation.command_line('start', 'WORKFLOW', '--wait')}, ...")
+        terminal.remark("running; Ctrl-C drains and ends it")
+        while not deployment.wait_for_stop(_STAY_INTERVAL_S):
+            look()
 
 
 def _follow(
@@ -140,21 +173,28 @@ def _follow(
     plan: WorkflowPlan,
     program: CompiledProgram,
     timeout_s: float | None,
+    look: Callable[[], None],
 ) -> ExitCode:
     from afl_stream.client.client import NotInTime
     from afl_stream.commands.reports import exit_code_of_run, run_document, show_ending
-    from afl_stream.commands.unanswered import report_not_ended, report_unanswered
+    from afl_stream.commands.unanswered import report_deferred, report_not_ended, report_unanswered
 
     terminal = invocation.terminal()
     terminal.remark(f"run {workflow_id} of {plan.name}")
     with _progress(terminal, plan.name) as on_progress:
+
+        def on_turn(now: Progress) -> None:
+            on_progress(now)
+            look()
+
         ending = deployment.wait(
             workflow_id,
             timeout_s=timeout_s,
-            on_progress=on_progress,
+            on_progress=on_turn,
             on_long_wait=lambda: report_unanswered(
                 invocation, f"Note: {workflow_id} has not ended yet", deployment.unhandled(workflow_id), plan
             ),
+            on_deferred=lambda steps: report_deferred(invocation, workflow_id, steps, plan),
         )
     if ending is None:
         assert timeout_s is not None

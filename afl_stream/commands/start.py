@@ -177,7 +177,7 @@ def _start_and_run(invocation: Invocation, options: StartOptions) -> ExitCode:
     from afl_stream.client.client import NotInTime
     from afl_stream.commands.programs import checked_inputs, deployed_program
     from afl_stream.commands.reports import exit_code_of_run, run_document, show_ending
-    from afl_stream.commands.unanswered import report_not_ended, report_unanswered
+    from afl_stream.commands.unanswered import report_deferred, report_not_ended, report_unanswered
     from afl_stream.dev import LocalDeployment
     from afl_stream.evaluator.service import tune_collector
 
@@ -201,6 +201,7 @@ def _start_and_run(invocation: Invocation, options: StartOptions) -> ExitCode:
             on_long_wait=lambda: report_unanswered(
                 invocation, f"Note: {workflow_id} has not ended yet", deployment.unhandled(workflow_id), plan
             ),
+            on_deferred=lambda steps: report_deferred(invocation, workflow_id, steps, plan),
         )
         if ending is None:
             report_not_ended(invocation, deployment, workflow_id)

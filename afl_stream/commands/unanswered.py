@@ -72,6 +72,18 @@ def report_unanswered(invocation: Invocation, heading: str, steps: Sequence[Wait
     invocation.terminal().warn_of(heading, unanswered_lines(invocation, steps, facets_of(plan)))
 
 
+def report_deferred(invocation: Invocation, workflow_id: str, steps: Sequence[WaitingStep], plan: WorkflowPlan) -> None:
+    """Say which steps' handlers have left the answer to others, and how another terminal gives it."""
+    lines: list[str] = []
+    for waits in unanswered_facets(steps)[:_MOST_FACETS]:
+        facet = facets_of(plan).get(waits.facet)
+        result = "{...}" if facet is None else result_form(facet)
+        by_hand = invocation.command_line("continue", waits.first.step_id, "--result", result)
+        lines += [str(waits), f"  from another terminal: {by_hand}"]
+    if lines:
+        invocation.terminal().warn_of(f"Note: {workflow_id} waits for answers that its handlers leave to others", lines)
+
+
 def report_not_ended(invocation: Invocation, deployment: LocalDeployment, workflow_id: str) -> None:
     """Warn of what a run still waits for after its time, including steps whose handlers run here."""
     lines = why_lines(invocation, deployment.store, deployment.transport, workflow_id)

@@ -42,24 +42,19 @@ def test_processes_one_after_another_bring_a_run_to_its_end(command_line: Comman
     assert (status.document["status"], status.document["outputs"]) == ("COMPLETED", {"times": [1, 3], "label": "none"})
 
 
-def test_a_second_process_on_the_log_is_told_who_has_it_and_may_look_at_the_runs(command_line: CommandLine) -> None:
+def test_a_second_process_goes_through_the_one_that_holds_the_log(command_line: CommandLine) -> None:
     command_line.deployed()
     holder = command_line.process("evaluator")
     assert holder.stderr is not None
     assert "Ctrl-C" in holder.stderr.readline()
 
-    second = command_line.run("start", "Watch", "--input", "hosts=[]")
-    waiting = command_line.run("start", "Watch", "--input", "hosts=[]", "--wait")
-    status = command_line.run("status", "--json")
+    second = command_line.run("start", "Watch", "--input", "hosts=[]", "--id", "w1")
+    status = command_line.run("status", "w1", "--json")
 
     holder.send_signal(signal.SIGTERM)
     holder.communicate()
-    for refused in (second, waiting):
-        assert refused.code == 3
-        assert str(command_line.data_dir / "log.sqlite3") in refused.err
-        assert str(holder.pid) in refused.err
-        assert "Traceback" not in refused.err
-    assert (status.code, status.document) == (0, [])
+    assert (second.code, "an evaluator has accepted it" in second.err) == (0, True)
+    assert (status.code, status.document["status"]) == (0, "WAITING")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

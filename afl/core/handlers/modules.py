@@ -121,7 +121,9 @@ class ModuleLoader:
     A newly loaded module stands beside the old one: a running handler keeps the old one.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, reads_again: bool = False) -> None:
+        """`reads_again`: modules that this process has imported already are made anew from their text, too."""
+        self._reads_again = reads_again
         self._lock = RLock()
         self._modules: dict[tuple[str, str], ModuleType] = {}
 
@@ -134,7 +136,7 @@ class ModuleLoader:
             if module is not None:
                 return module
             with _guarded(module_uri):
-                known = any(uri == module_uri for uri, _ in self._modules)
+                known = self._reads_again or any(uri == module_uri for uri, _ in self._modules)
                 path = path_of(module_uri)
                 module = _import_file(module_uri, path, checksum) if path else _import_dotted(module_uri, known)
             self._modules[key] = module

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,7 +28,6 @@ from afl_stream.exit_codes import ExitCode
 if TYPE_CHECKING:
     from afl.compiled.program import CompiledProgram, Declaration
     from afl_stream.dev import LocalDeployment
-    from afl_stream.embedded.transport import EmbeddedTransport
 
 #: How often the command looks whether a service has ended.
 _LOOK_S = 0.5
@@ -83,24 +81,15 @@ def server_command(
     ) as deployment, draining(deployment.stop, deployment.remaining):  # fmt: skip
         tune_collector()
         check_handlers(deployment, handlers, facets, program)
-        deployment.prepare(program)
+        deployment.deploy(*(() if program is None else (program,)))
         deployment.run()
-        with dashboard_beside(config, lambda: _own_transport(deployment)) as address:
+        with dashboard_beside(config, deployment.opened_transport) as address:
             _introduce(invocation, deployment, program, address)
             while not deployment.wait_for_stop(_LOOK_S):
                 pass
     deployment.check()
     terminal.remark(f"everything is on disk; {invocation.command_line('server')} goes on with it")
     return ExitCode.WORK_LEFT if deployment.has_work_left else ExitCode.OK
-
-
-@contextmanager
-def _own_transport(deployment: LocalDeployment) -> Iterator[EmbeddedTransport]:
-    transport = deployment.new_transport()
-    try:
-        yield transport
-    finally:
-        transport.close()
 
 
 def _introduce(
