@@ -151,7 +151,7 @@ def test_dev_says_which_answer_it_waits_for_and_takes_it_from_another_terminal(c
         said += line
 
     (note,) = command_line.steps("w1", "net.Note")
-    assert f"w1 waits for answers that its handlers leave to others:\n  net.Note: an event waits for an answer" in said
+    assert "w1 waits for answers that its handlers leave to others:\n  net.Note: an event waits for an answer" in said
     assert f"afl-stream continue {note} --result '{{\"ok\": <Boolean>}}'" in said
     answered = command_line("continue", note, "--result", '{"ok": true}')
     out, _ = dev.communicate(timeout=_DEADLINE_S)

@@ -32,6 +32,7 @@ COMMANDS: dict[tuple[str, ...], list[str]] = {
     ("evaluator",): ["--until-idle"],
     ("agent",): ["--handlers", "{handlers}", "--until-idle"],
     ("dev",): ["{program}", "--handlers", "{handlers}", "--input", 'hosts=["a"]', "--id", "w2"],
+    ("server",): ["{folder}/missing.afl"],
     ("handlers", "register"): ["{handlers}"],
     ("handlers", "list"): [],
     ("handlers", "remove"): ["net.Ping"],

@@ -32,7 +32,7 @@ def why_command(invocation: Invocation, workflow_id: str) -> ExitCode:
     an external event, a timer, the next retry. What could not be found out is said, too.
 
     It reads the store if that is on this machine, and else asks the evaluators; topics and groups it asks the broker
-    for. On the embedded log, which serves one process, it reads the store alone while `dev` or an evaluator runs.
+    for, or the process that holds the embedded log.
 
     \b
     Examples:
