@@ -222,7 +222,11 @@ MISTAKES: list[tuple[Sequence[str], int, Sequence[str]]] = [
     (["raise", "w", "n", "@no-such-file"], 2, ["@no-such-file", "No such file"]),
     (["raise", "w", "n", "1", "--data", "2"], 2, ["DATA and --data say the same"]),
     (["raise", "w", "n", "--timeout", "1"], 2, ["--timeout goes with --wait"]),
-    (["raise", "w", "n", "--wait"], 2, ["no process holds the embedded log for others", "afl-stream evaluator --until-idle"]),
+    (
+        ["raise", "w", "n", "--wait"],
+        2,
+        ["no process holds the embedded log for others", "afl-stream evaluator --until-idle"],
+    ),
     (["raise", "a b", "n"], 2, ["'a b' is not a valid workflow id"]),
     (["raise", "w", ""], 2, ["'' is not a valid name of an external event", "1 to 249 characters"]),
     (["raise", "w", "x" * 250], 2, ["name of an external event"]),

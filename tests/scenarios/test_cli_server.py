@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.eventually import eventually
-from tests.scenarios.command_lines import CommandLine
+from tests.scenarios.command_lines import HANDLERS, PROGRAM, CommandLine
 
 #: Notes which pings began, and lets them end once there is a file `go`.
 _GATED_HANDLERS = """
@@ -169,17 +169,9 @@ def test_dev_that_watches_takes_programs_and_handlers_anew_when_they_are_saved(
         called = command_line("start", "Watch", "--input", 'hosts=["a"]', "--input", 'place="x"', "--wait", "--json")
         return called.code == 0 and called.document["outputs"] == {"times": [42], "label": "none"}
 
-    command_line.file("watch.afl", Path(command_line.program).read_text() + "garbage")
-    command_line.file(
-        "handlers_of_watch.py", Path(command_line.handlers).read_text().replace("len(payload[", "42 or (")
-    )
+    command_line.file("watch.afl", PROGRAM + "garbage")
+    command_line.file("handlers_of_watch.py", HANDLERS.replace('len(payload["host"])', "42"))
     assert command_line("start", "Watch", "--input", "hosts=[]", "--wait").code == 0
-    changed = (
-        Path(command_line.program)
-        .read_text()
-        .removesuffix("garbage")
-        .replace("hosts: [String], label", "hosts: [String], place: String, label")
-    )
-    command_line.file("watch.afl", changed)
+    command_line.file("watch.afl", PROGRAM.replace("hosts: [String], label", "hosts: [String], place: String, label"))
 
     eventually(run_with_new_input, _DEADLINE_S, interval_s=0.3)
