@@ -27,6 +27,7 @@ from afl_stream.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     from afl.compiled.program import CompiledProgram, Declaration
+    from afl.workers.server_record import ServerRecord
     from afl_stream.dev import LocalDeployment
 
 #: How often the command looks whether a service has ended.
@@ -66,6 +67,7 @@ def server_command(
       afl-stream server --data-dir /var/lib/orders --json
     """
     find_modules_here()
+    from afl.workers.heartbeat import registered_server
     from afl_stream.commands.dev import check_handlers
     from afl_stream.commands.programs import compile_program
     from afl_stream.dev import LocalDeployment
@@ -83,13 +85,29 @@ def server_command(
         check_handlers(deployment, handlers, facets, program)
         deployment.deploy(*(() if program is None else (program,)))
         deployment.run()
-        with dashboard_beside(config, deployment.opened_transport) as address:
+        with (
+            registered_server(_record_of(deployment), lambda: _names(deployment)),
+            dashboard_beside(config, deployment.opened_transport) as address,
+        ):
             _introduce(invocation, deployment, program, address)
             while not deployment.wait_for_stop(_LOOK_S):
                 pass
     deployment.check()
     terminal.remark(f"everything is on disk; {invocation.command_line('server')} goes on with it")
     return ExitCode.WORK_LEFT if deployment.has_work_left else ExitCode.OK
+
+
+def _record_of(deployment: LocalDeployment) -> ServerRecord:
+    """Return the server as the list of servers shows it: the evaluator's group, and the agent's handlers."""
+    from afl.core.clock import SystemClock
+    from afl.workers.server_record import ServerRecord
+
+    group = deployment.config.evaluator_group
+    return ServerRecord(deployment.store, SystemClock(), service_name="afl-server", server_group=group, server_name="")
+
+
+def _names(deployment: LocalDeployment) -> list[str]:
+    return [] if deployment.agent is None else deployment.agent.registered_names()
 
 
 def _introduce(
@@ -104,7 +122,7 @@ def _introduce(
     terminal.line(f"afl-stream server: process {os.getpid()} holds {config.data_dir.resolve()}")
     if address is not None:
         terminal.line(f"dashboard: {address}")
-    agents = [] if deployment.agent is None else deployment.agent.registered_names()
+    agents = _names(deployment)
     parts = f"evaluator, audit and an agent for {', '.join(agents)}" if agents else "evaluator and audit"
     terminal.remark(f"{parts} run in this process; every record is in {deployment.audit_path}")
     if config.kafka.bootstrap is not None:
