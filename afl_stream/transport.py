@@ -1,9 +1,8 @@
 """The transport port: what the loop needs of a log of records, whichever broker keeps it.
 
-Three adapters keep one contract suite (tests/contract/transport_contract.py): embedded (in process), the guests of an
-embedded log's holder, and Kafka. Threading: any thread may use a `Producer` and an `Admin`; a `Consumer` belongs to the
-thread that polls it, and its callbacks (assignment, revocation) run inside `poll`, `consume` and `close` on that
-thread.
+Three adapters keep one contract suite (tests/contract/transport_contract.py): embedded (in process), its guests, and
+Kafka. Threading: any thread may use a `Producer` and an `Admin`; a `Consumer` belongs to the thread that polls it, and
+its callbacks (assignment, revocation) run inside `poll`, `consume` and `close` on that thread.
 """
 
 import time

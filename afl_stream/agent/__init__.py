@@ -50,5 +50,6 @@ PUBLIC_MODULES = (
     "metrics",
     "observer",
     "registry_agent",
+    "reloading",
     "resources",
 )

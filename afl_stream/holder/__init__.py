@@ -21,8 +21,6 @@ if not TYPE_CHECKING:
 
 #: Modules that other packages import; the others are private to this one.
 PUBLIC_MODULES = (
-    "guest",
     "joining",
-    "places",
     "serving",
 )
