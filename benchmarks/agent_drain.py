@@ -50,8 +50,8 @@ from afl_stream.kafka.transport import KafkaTransport
 from afl_stream.registry.deployment_codec import DeploymentCodec
 from afl_stream.settings.config import StreamConfig, load_config
 from afl_stream.topics.declared import Topology
-from afl_stream.wire.codec import NewEvent
 from afl_stream.wire.headers import EventHeaders, unpacked
+from afl_stream.wire.new_records import NewEvent
 from benchmarks.loop import broker
 from benchmarks.peers.ours import FACET
 from tools.environments import interpreter_of

@@ -16,7 +16,7 @@ from afl_stream.sensitive.marks import RETURNS_HEADER, mark_headers, marked_name
 from afl_stream.topics.declared import Topology
 from afl_stream.transport import Headers, Record
 from afl_stream.wire.bounded_texts import kept_failure
-from afl_stream.wire.codec import Codec, NewContinue
+from afl_stream.wire.codec import Codec
 from afl_stream.wire.dead_letters import DlqHeader, dead_letter_headers, value_omitted
 from afl_stream.wire.headers import ATTEMPT_HEADER, ContinueHeaders, header, headers_for
 from afl_stream.wire.messages import (
@@ -29,6 +29,7 @@ from afl_stream.wire.messages import (
     step_and_attempt_of,
     workflow_of,
 )
+from afl_stream.wire.new_records import NewContinue
 
 if TYPE_CHECKING:
     from afl_stream.sensitive.sealing import Sealer
@@ -108,7 +109,7 @@ class AgentRecords:
     def decoded(self, record: Record) -> Event | Unreadable:
         """Decode an event, or say why it can never be decoded. Raises SchemaUnavailable and NewerFormat."""
         try:
-            message = self._codec.decode(record.value, record.headers)
+            message = self._codec.decode(record.value, record.headers, json_allowed=True)
         except Unreadable as error:
             return error
         if type(message) is Event:

@@ -43,6 +43,9 @@ class RecordLines:
         self._in_json = (topology.control(), topology.commands(), topology.external())
         self._of_facets: dict[str, bool] = {}
 
+    def _may_be_json(self, topic: str) -> bool:
+        return topic in self._in_json or self._topology.is_facet_topic(topic)
+
     def is_of_facets(self, topic: str) -> bool:
         """Return whether a topic has events of the wanted facets."""
         found = self._of_facets.get(topic)
@@ -89,7 +92,7 @@ class RecordLines:
         if self._topology.is_dead_letters(record.topic):
             return dead_letter_line(record)
         try:
-            message = self._codec.decode(record.value, record.headers, json_allowed=record.topic in self._in_json)
+            message = self._codec.decode(record.value, record.headers, json_allowed=self._may_be_json(record.topic))
             if isinstance(message, ExternalEvent):
                 message = addressed(message, record.key)
         except Unreadable as error:

@@ -31,9 +31,11 @@ from afl_stream.topics.declared import Topology
 from afl_stream.tracing.evaluators import EvaluatorTracing
 from afl_stream.transport import Headers
 from afl_stream.wire.bounded_texts import kept_error, kept_failure
-from afl_stream.wire.codec import Codec, EventWriter, NewEvent
-from afl_stream.wire.headers import EventHeaders, headers_for, packed, unpacked
+from afl_stream.wire.codec import Codec
+from afl_stream.wire.event_writers import JSON_CONTENT, EventWriter
+from afl_stream.wire.headers import EventHeaders, HeaderForm, headers_for, packed, unpacked
 from afl_stream.wire.messages import Lifecycle
+from afl_stream.wire.new_records import NewEvent
 
 #: The sender in the evaluator's records.
 SOURCE = "/afl-stream/evaluator"
@@ -137,10 +139,12 @@ class OutboxDispatch:
                     self._marked[id(facet)] = marked
                     finalize(facet, self._marked.pop, id(facet), None).atexit = False
                 try:
-                    writer = self._codec.event_writer(facet.name, params, scope, topic, returns=returns)
+                    writer = self._codec.event_writer(facet.name, params, scope, topic, returns=returns, source=SOURCE)
                 except SchemaTaken as error:
                     raise ProgramError(f"events of {facet.name}: {error}") from error
-                headers = EventHeaders(facet.name, source=SOURCE, form=self._codec.header_form)
+                # A CloudEvent in binary mode has its attributes in headers of their own.
+                form = HeaderForm.CLOUDEVENTS if writer.content == JSON_CONTENT else self._codec.header_form
+                headers = EventHeaders(facet.name, source=SOURCE, form=form, content=writer.content)
                 self._writers[id(facet)] = (writer, topic, headers)
                 finalize(facet, self._writers.pop, id(facet), None).atexit = False
 

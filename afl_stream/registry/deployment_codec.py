@@ -9,6 +9,7 @@ from afl_stream.settings.config import StreamConfig
 from afl_stream.topics.declared import Topology
 from afl_stream.transport import Transport
 from afl_stream.wire.codec import Codec, Wire, single_object_codec, single_object_wire
+from afl_stream.wire.event_writers import EventForm
 from afl_stream.wire.framing import RegistryFraming
 from afl_stream.wire.headers import HeaderForm
 
@@ -38,8 +39,15 @@ class DeploymentCodec:
         self._schemas = TopicLog(transport, topology.schemas())
         self._registry: RegistryClient | None = None
         form = HeaderForm(config.wire.headers)
+
+        def event_form(facet: str) -> EventForm | None:
+            found = config.wire.event_form(facet)
+            return None if found is None else EventForm(found)
+
         if not config.registry.urls:
-            return single_object_codec(self._schemas, max_event_bytes=config.max_event_bytes, header_form=form)
+            return single_object_codec(
+                self._schemas, max_event_bytes=config.max_event_bytes, header_form=form, event_form=event_form
+            )
         # Only here: most deployments have no registry.
         from afl_stream.registry.client import RegistryClient
         from afl_stream.registry.source import RegistrySource
@@ -54,7 +62,13 @@ class DeploymentCodec:
         wire = Wire(framing=RegistryFraming(), source=source, by_guid=source.by_guid)
         # Records from before the registry, and those of who has none.
         older = single_object_wire(self._schemas)
-        return Codec(wire, also_reads=(older,), max_event_bytes=config.max_event_bytes, header_form=form)
+        return Codec(
+            wire,
+            also_reads=(older,),
+            max_event_bytes=config.max_event_bytes,
+            header_form=form,
+            event_form=event_form,
+        )
 
     def close(self) -> None:
         """Close what reads and writes schemas."""

@@ -50,7 +50,6 @@ from afl_stream.settings.sections import (
     StoreSettings,
     TelemetrySettings,
     TopicSettings,
-    WireSettings,
     check_dispatch,
     check_store,
     choice,
@@ -61,6 +60,7 @@ from afl_stream.settings.sections import (
 from afl_stream.settings.sensitive import KeySettings, SensitiveSettings
 from afl_stream.settings.store_files import LOG_FILE, StoreFile, find_store_file
 from afl_stream.settings.tracing import TracingSettings, check_tracing
+from afl_stream.settings.wire import WireSettings, check_wire
 
 __all__ = [
     "MASK",
@@ -410,6 +410,7 @@ def _check(config: StreamConfig, source: str) -> None:
     check_store(config.store, source)
     check_pubsub(config.pubsub, source)
     check_registry(config.registry, source)
+    check_wire(config.wire, source, has_registry=bool(config.registry.urls))
     check_tracing(config.tracing, source)
     check_dispatch(config.dispatch, source)
     if deadlines_of(config.evaluator.deadlines or "") is None:

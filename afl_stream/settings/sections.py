@@ -20,7 +20,6 @@ LOST_RECORDS: Final = ("stop", "continue")
 LOST_OFFSETS: Final = ("continue", "refuse")
 DISPATCH_MODES: Final = ("topic", "task")
 RECORD_FORMATS: Final = ("avro", "json")
-HEADER_FORMS: Final = ("compact", "cloudevents")
 TELEMETRY_SINKS: Final = ("off", "logging", "opentelemetry")
 #: What the lines of telemetry are about.
 TELEMETRY_DETAILS: Final = ("steps", "states")
@@ -351,18 +350,6 @@ class AgentSettings:
         ".",
         "what `--registry` may load: modules (`shop`), patterns (`shop_*`) and folders (`./handlers`), separated by "
         "commas; `.` is the folder that the agent was started in",
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WireSettings:
-    """The form of the records that are written. Readers take every form."""
-
-    headers: str = choice(
-        "compact",
-        HEADER_FORMS,
-        "headers of records: `compact`: `content-type`, and all else in one header, `afl`; or `cloudevents`: a header "
-        "for each attribute, by the Kafka binding of CloudEvents, for other programs that read these",
     )
 
 

@@ -13,7 +13,6 @@ from uuid import UUID
 from afl.core.clock import MonotonicClock, monotonic_s
 from afl.core.declared_returns import DeclaredReturns
 from afl.core.text.exception_text import exception_line
-from afl.core.versions import RUNTIME_VERSION, STEP_SCHEMA_VERSION, WORKFLOW_VERSION
 from afl_stream.errors import (
     EventTooLarge,
     IdRefused,
@@ -31,9 +30,18 @@ from afl_stream.limits import (
 from afl_stream.transport import UnreadableHeaders
 from afl_stream.wire.avro.afl_types import TypeScope
 from afl_stream.wire.avro.schema import WriterSchema, parse_schema_text
-from afl_stream.wire.control_json import decode_json, looks_like_json
-from afl_stream.wire.framing import VALUE_SCHEMA_HEADER, Framing, SingleObjectFraming, schema_of_header
+from afl_stream.wire.control_json import decode_json, looks_like_json, returns_in_json
+from afl_stream.wire.event_writers import CLOUD_EVENT_CONTENT, JSON_CONTENT, EventForm, EventWriter, JsonEventWriter
+from afl_stream.wire.event_writers import used_schemas as _used
+from afl_stream.wire.framing import (
+    VALUE_SCHEMA_HEADER,
+    Framing,
+    RegistryFraming,
+    SingleObjectFraming,
+    schema_of_header,
+)
 from afl_stream.wire.messages import Event, ExternalEvent, Message, StepContinue, check_workflow_id
+from afl_stream.wire.new_records import NewContinue
 from afl_stream.wire.payload_schema import event_schema_text, returns_of
 from afl_stream.wire.reader import BodyReader, compile_body_reader
 from afl_stream.wire.schema_source import SchemaLog, SchemaSource, SchemasTopicSource
@@ -50,7 +58,7 @@ from afl_stream.wire.versions import CURRENT, HEADERS, check_version
 from afl_stream.wire.writer import BodyWriter, compile_body_writer, compile_event_writer
 
 CONTENT_TYPE_HEADER: Final = "content-type"
-_JSON_CONTENT: Final = b"application/json"
+_JSON_CONTENTS: Final = frozenset({JSON_CONTENT, CLOUD_EVENT_CONTENT})
 _TELLING_HEADERS: Final = frozenset({*HEADERS, CONTENT_TYPE_HEADER, VALUE_SCHEMA_HEADER})
 #: The headers of every record that a release of ours has written, or what its structured header has instead.
 _OWN_HEADERS: Final = frozenset({*HEADERS, "ce_id", "ce_type", "ce_source"})
@@ -71,87 +79,6 @@ class Wire:
     by_guid: Callable[[UUID], WriterSchema] | None = None
 
 
-class NewEvent:
-    """An event of this release that is written once and not kept: it takes a third of the time of an Event."""
-
-    __slots__ = (
-        "answer_token",
-        "attempt",
-        "created_at",
-        "deadline",
-        "event_type",
-        "execution_id",
-        "id",
-        "payload",
-        "step_id",
-        "workflow_id",
-    )
-    state = "Created"
-    workflow_version = WORKFLOW_VERSION
-    step_schema_version = STEP_SCHEMA_VERSION
-    runtime_version = RUNTIME_VERSION
-
-    def __init__(  # noqa: PLR0913 - the fields of the record
-        self,
-        event_id: str,
-        workflow_id: str,
-        execution_id: str,
-        step_id: str,
-        event_type: str,
-        payload: Mapping[str, object],
-        attempt: int,
-        created_at: int,
-        deadline: int | None,
-        answer_token: str | None,
-    ) -> None:
-        self.id = event_id
-        self.workflow_id = workflow_id
-        self.execution_id = execution_id
-        self.step_id = step_id
-        self.event_type = event_type
-        self.payload = payload
-        self.attempt = attempt
-        self.created_at = created_at
-        self.deadline = deadline
-        self.answer_token = answer_token
-
-
-class NewContinue:
-    """A StepContinue that is written once and not kept: it takes a third of the time of a StepContinue."""
-
-    __slots__ = ("agent", "answer_token", "attempt", "event_id", "group", "result", "step_id", "workflow_id")
-
-    def __init__(self, event: Event, result: Mapping[str, object], agent: str, group: str) -> None:
-        """Answer an event."""
-        self.step_id = event.step_id
-        self.result = result
-        self.workflow_id = event.workflow_id
-        self.event_id = event.id
-        self.attempt = event.attempt
-        self.answer_token = event.answer_token
-        self.agent = agent
-        self.group = group
-
-
-class EventWriter:
-    """A writer of the events of one facet, typed by its signature."""
-
-    def __init__(self, facet: str, schema: WriterSchema, header: bytes, body: BodyWriter, max_bytes: int) -> None:
-        self.facet = facet
-        self.schema = schema
-        self._header = header
-        self._body = body
-        self._max_bytes = max_bytes
-
-    def encode(self, event: Event | NewEvent) -> bytes:
-        """Return the record's value. Raises ValueRefused, which names the path, and EventTooLarge."""
-        out = bytearray(self._header)
-        self._body(out, event)  # type: ignore[arg-type]  # both have the fields that are written
-        if len(out) > self._max_bytes:
-            raise EventTooLarge(f"event {event.id} of {self.facet}", len(out), self._max_bytes)
-        return bytes(out)
-
-
 class Codec:
     """Encodes with one framing, decodes every framing that it was given.
 
@@ -166,10 +93,16 @@ class Codec:
         also_reads: Sequence[Wire] = (),
         max_event_bytes: int = MAX_EVENT_BYTES,
         header_form: HeaderForm = HeaderForm.COMPACT,
+        event_form: Callable[[str], EventForm | None] = lambda _facet: None,
         clock_s: MonotonicClock = monotonic_s,
     ) -> None:
+        """Take the framing to write with, and others to read.
+
+        `event_form` says how events of a facet are written; None: with the framing.
+        """
         #: How those who write records with this codec write their headers. Either form is read.
         self.header_form = header_form
+        self._event_form = event_form
         self._wire = wire
         self._wires = (wire, *also_reads)
         self._max_bytes = max_event_bytes
@@ -235,11 +168,12 @@ class Codec:
         topic: str = "",
         *,
         returns: DeclaredReturns | None = None,
+        source: str = "/afl-stream",
     ) -> EventWriter:
         """Return the writer of a facet's events; the same signature gives the same writer.
 
-        `params` are [{"name", "type"}] with qualified type names; the schema describes `returns`. Raises TypeUnknown
-        and SchemaUnavailable.
+        `params` are [{"name", "type"}] with qualified type names; the schema describes `returns`, and a CloudEvent
+        names its `source`. Raises TypeUnknown and SchemaUnavailable.
         """
         scope = scope or TypeScope()
         key = (topic, json.dumps([facet, [(p["name"], p["type"]) for p in params], _used(params, scope), returns]))
@@ -247,14 +181,22 @@ class Codec:
         if writer is None:
             body = compile_event_writer(params, scope)
             schema = parse_schema_text(event_schema_text(facet, params, scope, returns))
-            header = self._announced_header(schema, topic)
-            writer = self._event_writers[key] = EventWriter(facet, schema, header, body, self._max_bytes)
+            form = self._event_form(facet)
+            if form is not None and form.is_json:
+                writer = JsonEventWriter(
+                    facet, schema, params, scope, returns, max_bytes=self._max_bytes, source=source,
+                    in_cloud_event=form is EventForm.CLOUDEVENTS,
+                )  # fmt: skip
+            else:
+                header = self._announced_header(schema, topic, self._wire_of(form))
+                writer = EventWriter(facet, schema, header, body, self._max_bytes)
+            self._event_writers[key] = writer
         return writer
 
     def decode(
         self, value: bytes | None, headers: Iterable[tuple[str, bytes | None]] = (), *, json_allowed: bool = False
     ) -> Message:
-        """Return the record in a value. JSON is read where it is allowed: on control, commands and external.
+        """Return the record in a value. JSON is read where it is allowed: answers, commands, events of both kinds.
 
         Raises Unreadable for what can never be read, NewerFormat for what a newer release wrote, and SchemaUnavailable
         when the schema cannot be looked up right now (SchemaGone: its topic has lost it, so that only its own records
@@ -275,7 +217,7 @@ class Codec:
                     check_structured(content)
             elif content not in _USUAL_CONTENTS and name in _TELLING_HEADERS:
                 if name == CONTENT_TYPE_HEADER:
-                    declared_json = content.partition(b";")[0].strip().lower() == _JSON_CONTENT
+                    declared_json = content.partition(b";")[0].strip().lower() in _JSON_CONTENTS
                 elif name == VALUE_SCHEMA_HEADER:
                     named_schema = content
                 else:
@@ -302,10 +244,20 @@ class Codec:
                 returns = self._returns.get(value[:size])
                 if returns is not None:
                     return returns
+            if looks_like_json(value):
+                return returns_in_json(value)
         return None
 
-    def _announced_header(self, schema: WriterSchema, topic: str) -> bytes:
-        return self._wire.framing.frame(self._wire.source.announce(schema, topic), b"")
+    def _announced_header(self, schema: WriterSchema, topic: str, wire: Wire | None = None) -> bytes:
+        wire = wire or self._wire
+        return wire.framing.frame(wire.source.announce(schema, topic), b"")
+
+    def _wire_of(self, form: EventForm | None) -> Wire | None:
+        """Return what writes Avro in this form; None: what writes all records."""
+        if form is None:
+            return None
+        framing = SingleObjectFraming if form is EventForm.AVRO else RegistryFraming
+        return next((wire for wire in self._wires if isinstance(wire.framing, framing)), None)
 
     def keep_announced(self) -> None:
         """Announce again the schemas that were announced and are gone. Raises SchemaUnavailable."""
@@ -375,10 +327,15 @@ class Codec:
 
 
 def single_object_codec(
-    log: SchemaLog, *, max_event_bytes: int = MAX_EVENT_BYTES, header_form: HeaderForm = HeaderForm.COMPACT
+    log: SchemaLog,
+    *,
+    max_event_bytes: int = MAX_EVENT_BYTES,
+    header_form: HeaderForm = HeaderForm.COMPACT,
+    event_form: Callable[[str], EventForm | None] = lambda _facet: None,
 ) -> Codec:
     """Return the codec for deployments without a schema registry, over the schemas topic."""
-    return Codec(single_object_wire(log), max_event_bytes=max_event_bytes, header_form=header_form)
+    wire = single_object_wire(log)
+    return Codec(wire, max_event_bytes=max_event_bytes, header_form=header_form, event_form=event_form)
 
 
 def single_object_wire(log: SchemaLog) -> Wire:
@@ -431,17 +388,3 @@ def addressed(event: ExternalEvent, key: bytes | None) -> ExternalEvent:
         return replace(event, workflow_id=check_workflow_id(decode_key(key)))
     except IdRefused as error:
         raise Unreadable(Reason.BAD_ID, f"ExternalEvent without workflow_id, and its record's key: {error}") from error
-
-
-def _used(params: Sequence[Mapping[str, Any]], scope: TypeScope) -> list[object]:
-    """List the schemas that a signature reaches: a changed schema under the same name makes another writer."""
-    used: dict[str, list[tuple[str, object]]] = {}
-    pending = [param["type"] for param in params]
-    while pending:
-        afl_type = pending.pop()
-        if isinstance(afl_type, Mapping):
-            pending.append(afl_type.get("elementType"))
-        elif isinstance(afl_type, str) and afl_type in scope.schemas and afl_type not in used:
-            used[afl_type] = [(entry["name"], entry["type"]) for entry in scope.schemas[afl_type]]
-            pending.extend(entry["type"] for entry in scope.schemas[afl_type])
-    return [sorted(used.items(), key=lambda entry: entry[0])]

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Final
 
+from afl.core.declared_returns import DeclaredReturns
 from afl_stream.errors import Reason, Unreadable
+from afl_stream.wire.event_writers import RETURNS_MEMBER
 from afl_stream.wire.json_values import read_json_value
 from afl_stream.wire.messages import Message
 from afl_stream.wire.shapes import build_message, shape_of
@@ -18,6 +21,7 @@ _TELLING_ENTRIES: Final = (
     ("partial", "StepUpdate"),
     ("workflow", "StartWorkflow"),
     ("name", "ExternalEvent"),
+    ("payload", "Event"),
 )
 _JSON_TYPES: Final = (
     "StepContinue",
@@ -37,6 +41,7 @@ _JSON_TYPES: Final = (
     "TriggerSchedule",
     "ExternalEvent",
     "TopicEvent",
+    "Event",
 )
 
 
@@ -46,14 +51,39 @@ def looks_like_json(value: bytes) -> bool:
 
 
 def decode_json(value: bytes) -> Message:
-    """Read an answer, command, external event or topic event. Raises Unreadable or NewerFormat, and nothing else."""
-    entries = read_json_value(value)
-    if not isinstance(entries, dict):
-        raise Unreadable(Reason.BAD_JSON, "a record is a JSON object")
+    """Read an answer, command or event, alone or as the data of a CloudEvent in structured mode.
+
+    Raises Unreadable or NewerFormat, and nothing else.
+    """
+    entries = _entries(value)
     for component in SUPPORTED:
         if isinstance(version := entries.get(component), str):
             check_version(component, version)
     return build_message(shape_of(_type_of(entries)), entries)
+
+
+@lru_cache(maxsize=16)  # An agent asks before and after the handler.
+def returns_in_json(value: bytes) -> DeclaredReturns | None:
+    """Return what an event in JSON says about its facet's returns; None when it says nothing."""
+    try:
+        returns = _entries(value).get(RETURNS_MEMBER)
+    except Unreadable:
+        return None
+    if not isinstance(returns, dict):
+        return None
+    required, optional = returns.get("required"), returns.get("optional", [])
+    if not isinstance(required, list) or not isinstance(optional, list):
+        return None
+    return DeclaredReturns(tuple(map(str, required)), tuple(map(str, optional)))
+
+
+def _entries(value: bytes) -> dict[str, object]:
+    entries = read_json_value(value)
+    if isinstance(entries, dict) and "specversion" in entries and isinstance(entries.get("data"), dict):
+        entries = entries["data"]
+    if not isinstance(entries, dict):
+        raise Unreadable(Reason.BAD_JSON, "a record is a JSON object")
+    return entries
 
 
 def _type_of(entries: Mapping[str, object]) -> str:

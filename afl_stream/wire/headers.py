@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import UTC, datetime
-from functools import lru_cache
 from typing import Final
 
 from afl.core.trace_context import TRACE_HEADERS as TRACE_HEADERS
 from afl.core.trace_context import TRACE_PARENT as TRACE_PARENT
 from afl_stream.transport import Headers
 from afl_stream.wire.codec import CONTENT_TYPE_HEADER
+from afl_stream.wire.event_writers import AVRO_CONTENT as AVRO_CONTENT
 from afl_stream.wire.messages import (
     CONTINUED,
     Command,
@@ -49,11 +48,13 @@ from afl_stream.wire.structured_header import (
 from afl_stream.wire.structured_header import (
     header as header,
 )
+from afl_stream.wire.structured_header import (
+    rfc3339 as rfc3339,
+)
 from afl_stream.wire.topic_events import CONSUME
 from afl_stream.wire.versions import HEADERS, SUPPORTED
 
 SPEC_VERSION: Final = _SPEC_VERSION.encode()
-AVRO_CONTENT: Final = b"application/avro"
 #: On a person's answer: an evaluator reports its outcome in a milestone with this command id.
 COMMAND_HEADER: Final = "afl_command_id"
 _AVRO: Final = (CONTENT_TYPE_HEADER, AVRO_CONTENT)
@@ -149,14 +150,23 @@ class _RecurringHeaders:
 class EventHeaders(_RecurringHeaders):
     """The headers of one facet's events."""
 
-    def __init__(self, event_type: str, *, source: str, form: HeaderForm = HeaderForm.COMPACT) -> None:
-        super().__init__(f"afl.event.{event_type}", source=source, form=form)
+    def __init__(
+        self,
+        event_type: str,
+        *,
+        source: str,
+        form: HeaderForm = HeaderForm.COMPACT,
+        content: bytes = AVRO_CONTENT,
+    ) -> None:
+        super().__init__(f"afl.event.{event_type}", source=source, form=form, content=content)
+        #: Packed headers do not say the content: it is Avro.
+        self._is_packed = self._is_compact and content == AVRO_CONTENT
 
     def of(
         self, *, event_id: str, step_id: str, attempt: int, created_at_ms: int, trace: Headers = ()
     ) -> Headers | bytes:
         """Return the headers of one event: packed, if nothing but the structured header is its own."""
-        if not trace and self._is_compact:
+        if not trace and self._is_packed:
             # As `_structured` does, without the call.
             return (
                 f'{self._start}{quoted(event_id)},"subject":{quoted(step_id)},"time":"{rfc3339(created_at_ms)}",'
@@ -272,10 +282,3 @@ def _type_of(message: Message) -> str:
     if isinstance(message, Event):
         return f"afl.event.{message.event_type}"
     return f"afl.{message.kind}" if isinstance(message, Lifecycle) else f"afl.{type(message).__name__}"
-
-
-@lru_cache(maxsize=256)  # All records of one batch are of the same moment.
-def rfc3339(at_ms: int) -> str:
-    """Return a time as RFC 3339 writes it, in UTC and with milliseconds."""
-    moment = datetime.fromtimestamp(at_ms // 1000, UTC)
-    return f"{moment:%Y-%m-%dT%H:%M:%S}.{at_ms % 1000:03d}Z"

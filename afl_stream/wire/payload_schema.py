@@ -92,6 +92,16 @@ def payload_record_of(event: Mapping[str, Any]) -> Any:
     return next(field["type"] for field in event["fields"] if field["name"] == "payload")
 
 
+def facet_of(event: Any) -> str | None:
+    """Return the facet whose events a schema describes; None for any other schema."""
+    if not isinstance(event, Mapping) or event.get("name") != "afl.v1.Event":
+        return None
+    name = str(payload_record_of(event)["name"])
+    if not name.startswith(f"{PAYLOAD_NAMESPACE}.") or name == f"{PAYLOAD_NAMESPACE}.Untyped":
+        return None
+    return ".".join(map(read_name, name.removeprefix(f"{PAYLOAD_NAMESPACE}.").split(".")))
+
+
 def result_record(facet: str, returns: Sequence[Mapping[str, Any]], scope: TypeScope) -> dict[str, Any]:
     """Return a typed record of a facet's returns, [{"name", "type"}], in the form of a payload's.
 

@@ -6,14 +6,23 @@ import hashlib
 import logging
 import threading
 from collections.abc import Iterable
-from typing import Protocol
+from typing import Final, Protocol
 
 from afl.core.text.printable import printable
 from afl.core.text.warning_limits import LimitedLog
 from afl_stream.errors import SchemaTaken, SchemaUnknown, Unreadable
+from afl_stream.transport import Headers
 from afl_stream.wire.avro.schema import WriterSchema, parse_schema_text
+from afl_stream.wire.payload_schema import facet_of
 
 _log = logging.getLogger(__name__)
+
+#: On a record of the schemas topic: the schema's fingerprint in hex digits, in the order of a record's bytes.
+FINGERPRINT_HEADER: Final = "afl_fingerprint"
+#: The facet whose events it is for.
+FACET_HEADER: Final = "afl_facet"
+#: The record that it is for, where that is no event of a facet.
+RECORD_HEADER: Final = "afl_record"
 
 
 class SchemaSource(Protocol):
@@ -50,7 +59,7 @@ class SchemaLog(Protocol):
     def losses(self) -> int:
         """Return how often it was found that the topic lost records. Each time it is read again from its beginning."""
 
-    def append(self, key: bytes, value: bytes) -> None:
+    def append(self, key: bytes, value: bytes, headers: Headers = ()) -> None:
         """Append a record and return when it is acknowledged. Raises SchemaUnavailable."""
 
     def read_to_end(self) -> Iterable[tuple[bytes | None, bytes | None]]:
@@ -143,7 +152,7 @@ class SchemasTopicSource:
 
     def _append(self, schema: WriterSchema) -> None:
         text = schema.text.encode()
-        self._log.append(schema_key(text), text)
+        self._log.append(schema_key(text), text, schema_headers(schema))
         self._on_topic.add(schema.fingerprint)
         self._announced[schema.fingerprint] = schema
 
@@ -181,6 +190,18 @@ def schema_key(text: bytes) -> bytes:
     return hashlib.sha256(text).hexdigest().encode()
 
 
+def schema_headers(schema: WriterSchema) -> Headers:
+    """Return the headers of a schema's record: its fingerprint as records have it, and what it is the schema of.
+
+    They are for people and for clients that look a schema up; readers of ours go by the text alone.
+    """
+    headers: Headers = ((FINGERPRINT_HEADER, schema.fingerprint.to_bytes(8, "little").hex().encode()),)
+    facet = facet_of(schema.root)
+    if facet is not None:
+        return (*headers, (FACET_HEADER, facet.encode()))
+    return (*headers, (RECORD_HEADER, str(schema.root["name"]).encode()))
+
+
 class InMemorySchemaLog:
     """A schemas topic of one process, for tests and for tools that need no broker."""
 
@@ -189,7 +210,7 @@ class InMemorySchemaLog:
         self.losses = 0
         self._next = 0
 
-    def append(self, key: bytes, value: bytes) -> None:
+    def append(self, key: bytes, value: bytes, headers: Headers = ()) -> None:  # noqa: ARG002 - readers need none
         """Append a record; it is acknowledged at once."""
         self.records.append((key, value))
 

@@ -9,6 +9,7 @@ header for each of them. Readers here take either form; where a record has both,
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime
 from enum import StrEnum
 from functools import lru_cache
 from json.encoder import encode_basestring
@@ -55,6 +56,13 @@ def start_of(*, event_type: str, source: str, versions: tuple[str, ...] = CURREN
         f'{{"afl":{FORM},"versions":{quoted("/".join(versions))},"specversion":"{SPEC_VERSION}",'
         f'"source":{quoted(source)},"type":{quoted(event_type)},'
     )
+
+
+@lru_cache(maxsize=256)  # All records of one batch are of the same moment.
+def rfc3339(at_ms: int) -> str:
+    """Return a time as RFC 3339 writes it, in UTC and with milliseconds."""
+    moment = datetime.fromtimestamp(at_ms // 1000, UTC)
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{at_ms % 1000:03d}Z"
 
 
 def attributes_of(content: bytes | None) -> Mapping[str, str]:

@@ -78,7 +78,8 @@ def test_json_is_read_as_the_record_that_its_entries_tell(codec: Codec, text: st
         (b'{"step_id":"nonsense","result":{}}', Reason.BAD_ID),
         (b'{"step_id":"w:ab","workflow_id":"v","result":{}}', Reason.BAD_ID),
         (b'{"workflow_id":"a b","workflow":"x"}', Reason.BAD_ID),
-        (b'{"type":"Event","step_id":"w:ab"}', Reason.UNKNOWN_TYPE),
+        (b'{"type":"Event","step_id":"w:ab"}', Reason.MISSING_FIELD),
+        (b'{"type":"Lifecycle","step_id":"w:ab"}', Reason.UNKNOWN_TYPE),
         (b'{"type":["x"]}', Reason.UNKNOWN_TYPE),
     ],
 )

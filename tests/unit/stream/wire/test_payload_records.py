@@ -16,7 +16,8 @@ from afl.core.declared_returns import DeclaredReturns
 from afl_stream.errors import TypeUnknown, ValueRefused
 from afl_stream.limits import MAX_DESCRIBED_RETURNS
 from afl_stream.wire.avro.afl_types import TypeScope
-from afl_stream.wire.codec import Codec, EventWriter, single_object_codec
+from afl_stream.wire.codec import Codec, single_object_codec
+from afl_stream.wire.event_writers import EventWriter
 from afl_stream.wire.messages import Event
 from afl_stream.wire.payload_schema import avro_name, event_schema_text, read_name
 from afl_stream.wire.schema_source import InMemorySchemaLog
