@@ -15,7 +15,7 @@ from afl_stream.agent.inline import TurnsTaken
 from afl_stream.agent.member import BUSY_POLL_S, GroupMember
 from afl_stream.agent.resources import AgentHealth, AgentResources
 from afl_stream.agent.subscriptions import Subscription
-from afl_stream.transport import Transport
+from afl_stream.transport import Assignor, Transport
 
 log = logging.getLogger(__name__)
 
@@ -111,7 +111,9 @@ class Memberships:
                     self._start(member)
 
     def _member(self, subscription: Subscription) -> GroupMember:
-        consumer = self._transport.consumer(subscription.group, client_id=self._resources.config.name)
+        config = self._resources.config
+        assignor = Assignor(config.stream.agent.assignor)
+        consumer = self._transport.consumer(subscription.group, client_id=config.name, assignor=assignor)
         return GroupMember(self._resources, consumer, subscription, self._routes)
 
     # In the caller's thread

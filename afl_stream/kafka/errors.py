@@ -45,6 +45,11 @@ _HUNG_UP: Final = "connection closed by peer: receive 0"
 #: Once may be a restart.
 _HUNG_UP_OFTEN: Final = 3
 
+_INCONSISTENT: Final = KafkaError.INCONSISTENT_GROUP_PROTOCOL
+_OTHER_ASSIGNOR: Final = (
+    "the other members of {} share out partitions in another way: set the same in all of them, which is agent.assignor "
+    "for agents of AFL Stream, as range for a group with kafkajs; the clients page, docs/any-language.md, has a table"
+)
 _REMEDY_OLD: Final = "Kafka 2.8 or newer is needed, and 4.0 or newer for kafka.group_protocol = consumer"
 
 
@@ -69,7 +74,8 @@ def transport_error(error: KafkaError, address: str, topic: str | None = None, g
         return BrokerTooOld(address, text, _REMEDY_OLD)
     if error.retriable() or decision in _WAITED_FOR:
         return BrokerUnavailable(f"{address}: {text}")
-    return TransportError(f"{address}: {error.name()}: {text}")
+    remedy = f" ({_OTHER_ASSIGNOR.format(group or 'the group')})" if code == _INCONSISTENT else ""
+    return TransportError(f"{address}: {error.name()}: {text}{remedy}")
 
 
 def passes(error: KafkaError) -> bool:

@@ -16,6 +16,7 @@ from afl_stream.settings.kafka_passthrough import KINDS, LibrdkafkaSettings
 
 TRANSPORTS: Final = ("auto", "embedded", "kafka")
 GROUP_PROTOCOLS: Final = ("classic", "consumer")
+ASSIGNORS: Final = ("cooperative-sticky", "range")
 LOST_RECORDS: Final = ("stop", "continue")
 LOST_OFFSETS: Final = ("continue", "refuse")
 DISPATCH_MODES: Final = ("topic", "task")
@@ -318,6 +319,12 @@ class AgentSettings:
     """Defaults of the agent SDK."""
 
     group: str = text("{prefix}agent.{facet}", "group id of a facet's agents")
+    assignor: str = choice(
+        "cooperative-sticky",
+        ASSIGNORS,
+        "how a classic group shares out partitions: `cooperative-sticky`, or `range` where a member of the group knows "
+        "no other, as kafkajs: the same for all members",
+    )
     max_concurrent: int = number(16, 1, "handlers that run at once in one process")
     window: int = number(500, 1, "records past the oldest unfinished one of a partition")
     max_crashes: int = number(3, 1, "crashes on one record before it is dead-lettered")

@@ -1,0 +1,62 @@
+"""What the clients' ecosystems bring, kept outside the tree: fetched once, then there offline."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from tests.integration.clients.mixed_group import CLIENTS
+from tests.worlds.processes import ROOT
+from tests.worlds.requirements import missing, required_tool
+from tools.kafka.jars import cache_root, locked
+
+_FETCH_TIMEOUT_S: Final = 300
+_RUN_TIMEOUT_S: Final = 240
+
+
+def node_client(folder: Path) -> Path:
+    """Return a copy of the Node client in this folder, with its packages, as npm's lock file names them."""
+    npm = required_tool("npm")
+    source, copied = CLIENTS / "node", folder / "clients" / "node"
+    locks = (source / "package.json", source / "package-lock.json")
+    digest = hashlib.sha256(b"".join(lock.read_bytes() for lock in locks)).hexdigest()[:8]
+    kept = cache_root() / f"node-{digest}"
+    kept.mkdir(parents=True, exist_ok=True)
+    with locked(kept / "lock"):
+        if not (kept / "node_modules").is_dir():
+            with tempfile.TemporaryDirectory(dir=kept, prefix="fetching-") as scratch:
+                for lock in locks:
+                    shutil.copy(lock, scratch)
+                run_in(Path(scratch), [npm, "ci", "--no-audit", "--no-fund"], fetches=True)
+                (Path(scratch) / "node_modules").rename(kept / "node_modules")
+    shutil.copytree(source, copied, ignore=shutil.ignore_patterns("node_modules"))
+    (copied / "node_modules").symlink_to(kept / "node_modules")
+    (folder / "schemas").symlink_to(ROOT / "schemas")
+    return copied
+
+
+def run_in(
+    folder: Path, command: Sequence[str], *, environment: Mapping[str, str] | None = None, fetches: bool = False
+) -> str:
+    """Run a program to its end and return what it printed. What cannot be fetched is missing."""
+    run = subprocess.run(
+        command,
+        cwd=folder,
+        env={**os.environ, **(environment or {})},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=_FETCH_TIMEOUT_S if fetches else _RUN_TIMEOUT_S,
+        check=False,
+    )
+    if run.returncode and fetches:
+        missing(f"{' '.join(command)} in {folder} could not fetch: {run.stdout[-1_000:]}")
+    assert run.returncode == 0, f"{command}\n{run.stdout}"
+    return run.stdout
