@@ -22,4 +22,10 @@ def required_tool(name: str) -> str:
     return path
 
 
-_PACKAGES = {"java": "default-jre-headless", "javac": "default-jdk-headless", "mvn": "maven"}
+_PACKAGES = {
+    "go": "golang",
+    "node": "nodejs",
+    "java": "default-jre-headless",
+    "javac": "default-jdk-headless",
+    "mvn": "maven",
+}

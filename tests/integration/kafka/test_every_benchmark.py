@@ -22,6 +22,7 @@ _SIZES: Final[Mapping[str, str]] = {
     "durable_steps": "--steps 5 --pairs 1",
     "engine_calls": "--steps 20 --answers 20 --live 20 --rounds 1",
     "evaluator": "--sizes 50 --pairs 1",
+    "event_forms": "--events 10 --rounds 1",
     "event_stores": f"--groups 2 --rounds 1 --kafka {_BROKER}",
     "external_events": f"--pairs 3 --events 2000 --instances 100 --window 1000 --bootstrap {_BROKER}",
     "fan_out": "--sizes 20",
