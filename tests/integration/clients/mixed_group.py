@@ -31,14 +31,13 @@ namespace tasks {
 #: A Long that no Double holds.
 LONG: Final = 2**53 + 1
 _LEASH: Final = ROOT / "tools" / "kafka" / "leash.py"
-_RUNS: Final = 12
 _OFTEN_S: Final = 0.05
 
 
 class MixedGroup:
     """A deployment with an evaluator and an agent in Python, whose group an agent of another language joins."""
 
-    def __init__(self, deployments: Deployments, language: str, assignor: str) -> None:
+    def __init__(self, deployments: Deployments, language: str, assignor: str, runs: int = 12) -> None:
         settings = {
             "AFL_WIRE_FACET_EVENTS": "tasks.Do=json",
             "AFL_AGENT_ASSIGNOR": assignor,
@@ -46,6 +45,7 @@ class MixedGroup:
             "AFL_EVALUATOR_DEADLINES": "tasks.Do=2m",
         }
         self.language = language
+        self._runs = runs
         self.deployment: Deployment = deployments(TASKS, settings=settings)
         self.deployment.processes.evaluator()
         self._python = self.deployment.processes.agent_of("tests.worlds.task_handlers")
@@ -77,17 +77,17 @@ class MixedGroup:
     def share(self) -> None:
         """See that both members have partitions, and the runs between them."""
         self.deployment.processes.await_members(self.deployment.agent_group, 2)
-        self._start("shared", range(_RUNS))
-        self._finish("shared", _RUNS)
-        by = {self._run(f"shared-{number}").outputs["by"] for number in range(_RUNS)}
+        self._start("shared", range(self._runs))
+        self._finish("shared", self._runs)
+        by = {self._run(f"shared-{number}").outputs["by"] for number in range(self._runs)}
         assert by == {"python", self.language}
 
     def move(self) -> None:
         """End the Python agent among events; the other answers what it left."""
-        self._start("moved", range(_RUNS // 2))
+        self._start("moved", range(self._runs // 2))
         self._python.stop()
-        self._start("moved", range(_RUNS // 2, _RUNS))
-        self._finish("moved", _RUNS)
+        self._start("moved", range(self._runs // 2, self._runs))
+        self._finish("moved", self._runs)
 
     def answer_all_kinds(self) -> None:
         """Ask for retries, failures, deferred answers, Longs and wrong results, and send garbage, with Python gone."""

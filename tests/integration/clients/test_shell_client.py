@@ -15,7 +15,7 @@ def test_a_facet_moves_from_python_to_a_command_without_a_stop(deployments: Depl
     for tool in ("kcat", "jq"):
         required_tool(tool)
 
-    group = MixedGroup(deployments, "shell", assignor="range")
+    group = MixedGroup(deployments, "shell", assignor="range", runs=8)
     with group.joined_by([str(CLIENTS / "shell" / "test" / "agent")], tmp_path):
         group.share()
         group.move()
