@@ -2,7 +2,7 @@
 
     python -m benchmarks.event_forms [--events 5000] [--rounds 5]
 
-The last line is one JSON object. `confluent` differs from `avro` in five bytes of framing, and in nothing that takes time.
+The last line is one JSON object. `confluent` differs from `avro` in five bytes of framing, and in no time.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from afl_stream.wire.event_writers import EventForm
 from afl_stream.wire.messages import Event
 from afl_stream.wire.schema_source import InMemorySchemaLog
 
-_PARAMS: Final = [
+_PARAMS: Final[list[dict[str, Any]]] = [
     {"name": "order", "type": "String"},
     {"name": "amount", "type": "Double"},
     {"name": "count", "type": "Long"},

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from afl.core.process.click_groups import LazyGroup
 from afl.core.process.signals import draining
 from afl.core.process.stopping import StopFlag
 from afl_stream.commands.arguments import (
@@ -20,6 +21,7 @@ from afl_stream.commands.arguments import (
     metrics_port_option,
     retry_option,
     service,
+    unless_subcommand,
     until_idle_option,
 )
 from afl_stream.commands.invocation import Invocation, open_store, open_transport
@@ -35,7 +37,13 @@ if TYPE_CHECKING:
 _READ_TIMEOUT_S = 0.1
 
 
-@click.command("agent")
+_COMMANDS = {
+    "probe": ("afl_stream.commands.probing.command:probe_command", "Ask an agent in any language, and judge it."),
+}
+
+
+@click.group("agent", cls=LazyGroup, table=_COMMANDS, invoke_without_command=True)
+@unless_subcommand
 @handlers_option
 @facets_option
 @click.option("--registry", is_flag=True, help="Handle what is registered in the store, and follow its changes.")
@@ -85,6 +93,7 @@ def agent_command(
       afl-stream agent --handlers shop.handlers --retry 'attempts=3, backoff=0.5, on=ConnectionError'
       afl-stream agent --registry --topics 'billing.*'
       afl-stream agent --handlers shop.handlers --check
+      afl-stream agent probe --facet billing.Pay --payload '{"order": "17"}'
     """
     if not (handlers or registry):
         raise click.UsageError("nothing to handle: give --handlers MODULE, or --registry")

@@ -221,3 +221,21 @@ def find_modules_here() -> None:
     here = os.getcwd()
     if here not in sys.path:
         sys.path.insert(0, here)
+
+
+def unless_subcommand(command: F) -> F:
+    """Do nothing where a command of the group was named; refuse options before its name, which would do nothing."""
+
+    @functools.wraps(command)
+    def wrapped(**options: Any) -> ExitCode:
+        context = click.get_current_context()
+        if context.invoked_subcommand is None:
+            code: ExitCode = command(**options)
+            return code
+        for parameter in context.command.params:
+            source = context.get_parameter_source(parameter.name or "")
+            if source is click.core.ParameterSource.COMMANDLINE:
+                raise click.UsageError(f"{parameter.opts[0]}: options go behind `{context.invoked_subcommand}`")
+        return ExitCode.OK
+
+    return wrapped  # type: ignore[return-value]  # it takes what the command takes

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import functools
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -15,7 +14,13 @@ from afl.core.process.click_groups import LazyGroup
 from afl.core.process.private_files import protect
 from afl.core.process.signals import draining
 from afl.core.process.standard_streams import takes_utf
-from afl_stream.commands.arguments import common, instance_id_option, metrics_port_option, service
+from afl_stream.commands.arguments import (
+    common,
+    instance_id_option,
+    metrics_port_option,
+    service,
+    unless_subcommand,
+)
 from afl_stream.commands.audits.moments import Begin, Moment
 from afl_stream.commands.invocation import Invocation, open_transport
 from afl_stream.exit_codes import ExitCode
@@ -24,8 +29,6 @@ if TYPE_CHECKING:
     from afl_stream.audit.audit import Audit, AuditConfig
     from afl_stream.audit.sinks import AuditSink
     from afl_stream.commands.idleness import Idleness
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 #: Forms of the lines, and the ends of names that mean them.
 _FORMATS: Final = {"jsonl": (), "sqlite": (".db", ".sqlite", ".sqlite3"), "parquet": (".parquet",)}
@@ -48,26 +51,8 @@ class AuditOptions:
     until_idle: bool = False
 
 
-def _unless_subcommand(command: F) -> F:
-    """Do nothing where a command of the group was named; refuse options before its name, which would do nothing."""
-
-    @functools.wraps(command)
-    def wrapped(**options: Any) -> ExitCode:
-        context = click.get_current_context()
-        if context.invoked_subcommand is None:
-            code: ExitCode = command(**options)
-            return code
-        for parameter in context.command.params:
-            source = context.get_parameter_source(parameter.name or "")
-            if source is click.core.ParameterSource.COMMANDLINE:
-                raise click.UsageError(f"{parameter.opts[0]}: options go behind `{context.invoked_subcommand}`")
-        return ExitCode.OK
-
-    return wrapped  # type: ignore[return-value]  # it takes what the command takes
-
-
 @click.group("audit", cls=LazyGroup, table=_COMMANDS, invoke_without_command=True)
-@_unless_subcommand
+@unless_subcommand
 @click.option("--file", "file", default="-", metavar="PATH", help="Where the lines go; by default standard output.")
 @click.option(
     "--format",

@@ -62,7 +62,12 @@ export class Agent {
       log.error(`group ${group}: ${why}${remedy}`);
     });
     await consumer.connect();
-    await consumer.subscribe({ topics, fromBeginning: true });
+    try {
+      await consumer.subscribe({ topics, fromBeginning: true });
+    } catch (error) {
+      const isMissing = error.type === "UNKNOWN_TOPIC_OR_PARTITION";
+      throw isMissing ? new Error(`one of ${topics.join(", ")} does not exist: afl-stream topics apply`) : error;
+    }
     await consumer.run({
       autoCommitInterval: 500,
       autoCommitThreshold: 100,

@@ -79,7 +79,7 @@ class MixedGroup:
         self.deployment.processes.await_members(self.deployment.agent_group, 2)
         self._start("shared", range(self._runs))
         self._finish("shared", self._runs)
-        by = {self._run(f"shared-{number}").outputs["by"] for number in range(self._runs)}
+        by = {self._outputs(f"shared-{number}")["by"] for number in range(self._runs)}
         assert by == {"python", self.language}
 
     def move(self) -> None:
@@ -129,8 +129,8 @@ class MixedGroup:
     def _finish(self, stem: str, count: int) -> None:
         self._await([f"{stem}-{number}" for number in range(count)])
         for number in range(count):
-            row = self._run(f"{stem}-{number}")
-            assert (row.status, row.outputs["text"]) == (COMPLETED, str(number))
+            run = f"{stem}-{number}"
+            assert (self._run(run).status, self._outputs(run)["text"]) == (COMPLETED, str(number))
 
     def _await(self, runs: Sequence[str]) -> None:
         processes = self.deployment.processes
@@ -138,6 +138,9 @@ class MixedGroup:
 
     def _run(self, workflow_id: str) -> WorkflowRow:
         return self.deployment.workflow(workflow_id)
+
+    def _outputs(self, workflow_id: str) -> Mapping[str, object]:
+        return self._run(workflow_id).outputs or {}
 
     def _failure(self, workflow_id: str) -> tuple[str, str]:
         row = self._run(workflow_id)

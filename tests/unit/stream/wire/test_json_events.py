@@ -17,7 +17,7 @@ from afl_stream.wire.messages import Event, StepContinue
 from afl_stream.wire.schema_source import InMemorySchemaLog, schema_headers
 from tests.unit.stream.wire.test_payload_records import SCOPE, an_event, array_of
 
-PARAMS = [
+PARAMS: list[dict[str, Any]] = [
     {"name": "order", "type": "Long"},
     {"name": "amount", "type": "Double"},
     {"name": "items", "type": array_of("shop.Item")},
