@@ -51,6 +51,7 @@ RECKONED: Final = {
     "afl_stream/dashboard/views/servers.py": "ages as they are shown",
     "afl_stream/commands/audits/moments.py": "a time that is given as an age",
     "afl_stream/commands/dlq/choosing.py": "a time that is given as an age",
+    "afl_stream/commands/probing/cases.py": "stamps of events that are made up",
     "afl_stream/commands/runs/choosing.py": "a time that is given as an age",
     "afl_stream/commands/runs/listing.py": "ages as they are shown",
     "afl_stream/evaluator/reporting/event_lines.py": "how long an event took, as it is logged",

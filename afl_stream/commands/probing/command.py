@@ -40,7 +40,7 @@ def probe_command(
     """
     given = _parsed(payload)
     from afl_stream.commands.probing.cases import Cases
-    from afl_stream.commands.probing.probe import Probe
+    from afl_stream.commands.probing.probe import ProbedAgent
     from afl_stream.registry.deployment_codec import DeploymentCodec
     from afl_stream.settings.config import WireSettings
     from afl_stream.topics.declared import Topology
@@ -55,7 +55,7 @@ def probe_command(
     with (
         open_transport(config, create=True) as transport,
         closing(DeploymentCodec(config, transport, topology)) as schemas,
-        closing(Probe(transport, topology, schemas.codec, facet)) as probe,
+        closing(ProbedAgent(transport, topology, schemas.codec, facet)) as probe,
     ):
         for verdict in probe.run(Cases(schemas.codec, facet, given, EventForm(form)), timeout_s):
             verdicts.append(verdict)

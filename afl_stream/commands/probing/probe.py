@@ -24,8 +24,8 @@ _DELIVERY_S: Final = 30.0
 _GRACE_S: Final = 0.5
 
 
-class Probe:
-    """The scratch topics of one facet, and a reader of what an agent writes to them."""
+class ProbedAgent:
+    """An agent behind the scratch topics of one facet, and what it writes to them."""
 
     def __init__(self, transport: Transport, topology: Topology, codec: Codec, facet: str) -> None:
         """Create what is missing of the topics. Raises what the transport raises."""
