@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -95,7 +94,7 @@ func (a *Answers) result(ctx context.Context, event *Event, result any, headers 
 	}
 	if event.Returns != nil {
 		for name := range returns {
-			if !slices.Contains(event.Returns.Required, name) && !slices.Contains(event.Returns.Optional, name) {
+			if !contains(event.Returns.Required, name) && !contains(event.Returns.Optional, name) {
 				said := fmt.Sprintf("the result of %s has %s, which %[1]s does not declare", event.Facet, name)
 				return a.Fail(ctx, event.Ref(), &Failure{"ResultMismatch", said}, headers)
 			}
@@ -110,7 +109,7 @@ func (a *Answers) result(ctx context.Context, event *Event, result any, headers 
 // giveUp sends what cannot be read to the dead letters, and fails the step that its headers name.
 func (a *Agent) giveUp(answers *Answers, record *kgo.Record, headers map[string]string, cause *Unreadable) error {
 	ctx := context.Background()
-	letter := &kgo.Record{Key: record.Key, Value: record.Value, Headers: slices.Clone(record.Headers)}
+	letter := &kgo.Record{Key: record.Key, Value: record.Value, Headers: append([]kgo.RecordHeader{}, record.Headers...)}
 	letter.Topic = a.options.Prefix + "dlq." + strings.TrimPrefix(record.Topic, a.options.Prefix)
 	for _, said := range [][2]string{
 		{"topic", record.Topic}, {"partition", strconv.Itoa(int(record.Partition))},
@@ -127,4 +126,13 @@ func (a *Agent) giveUp(answers *Answers, record *kgo.Record, headers map[string]
 		return answers.Fail(ctx, ref, &Failure{"UnreadableEvent", cause.Message}, headers)
 	}
 	return nil
+}
+
+func contains(names []string, wanted string) bool {
+	for _, name := range names {
+		if name == wanted {
+			return true
+		}
+	}
+	return false
 }

@@ -9,7 +9,7 @@ from tests.integration.clients.mixed_group import CLIENTS, MixedGroup
 from tests.worlds.requirements import required_tool
 from tests.worlds.world import Deployments
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
 
 FOLDER = CLIENTS / "go"
 

@@ -15,7 +15,7 @@ from tools.kafka.errors import NotInstalled
 from tools.kafka.jars import jars_of
 from tools.kafka.java import find_java
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
 
 FOLDER = CLIENTS / "java"
 VECTORS = ROOT / "schemas" / "partitioner_vectors.json"

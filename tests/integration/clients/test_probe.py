@@ -7,7 +7,7 @@ import pytest
 from tests.integration.clients.mixed_group import TASKS
 from tests.worlds.world import Deployments
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
 
 
 def test_an_agent_in_python_is_as_the_rules_say(deployments: Deployments) -> None:

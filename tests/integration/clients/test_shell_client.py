@@ -8,7 +8,7 @@ from tests.integration.clients.mixed_group import CLIENTS, MixedGroup
 from tests.worlds.requirements import required_tool
 from tests.worlds.world import Deployments
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
 
 
 def test_a_facet_moves_from_python_to_a_command_without_a_stop(deployments: Deployments, tmp_path: Path) -> None:
