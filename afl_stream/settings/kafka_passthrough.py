@@ -32,7 +32,7 @@ _ALIASES: Final = {
 _STORED_POSITIONS: Final = "no such setting: where reading starts is decided by stored and committed positions"
 _COMMITS: Final = "no such setting: an offset is committed when the work on its record is finished, never by a timer"
 _GROUP_NAMES: Final = "evaluator.group or agent.group in its place"
-_SPREAD: Final = "agent.assignor for agents; evaluators need their own"
+_SPREAD: Final = "agent.assignor in its place, for agents: evaluators and agents each need their own"
 _CALLBACKS: Final = ("_cb", ".cb")
 _CALLBACK: Final = "no such setting: a callback is code, and cannot be given as a setting"
 

@@ -17,6 +17,8 @@ FIXTURES: Final = Path(__file__).parents[1] / "fixtures"
 GENERATION_1: Final = FIXTURES / "generation_1"
 #: How what zlib packs begins: in hex digits, and in base 64.
 _PACKED: Final = re.compile(r"78(?:01|5e|9c|da)|\"e(?:A|F|J|N)[A-Za-z0-9+/]{20}")
+#: The headers of a schema's record: the first one's name behind its length.
+_SCHEMA_HEADERS: Final = re.compile(rf"X'0f000000{b'afl_fingerprint'.hex()}[0-9a-f]*'", re.IGNORECASE)
 #: How much of a difference is shown.
 _SHOWN_LINES: Final = 20
 _SHOWN_CHARS: Final = 400
@@ -47,6 +49,11 @@ def without_dead_letters(log: str) -> str:
     """Leave out the records whose headers have had other names before."""
     names = (b"afl_dlq_".hex(), b"afl.dlq.".hex())
     return "\n".join(line for line in log.splitlines() if not any(name in line for name in names))
+
+
+def without_schema_headers(log: str) -> str:
+    """Leave out the headers of schemas, which had none before."""
+    return _SCHEMA_HEADERS.sub("NULL", log)
 
 
 def differences(written: str, kept: str) -> list[str]:

@@ -31,7 +31,7 @@ COMMANDS: dict[tuple[str, ...], list[str]] = {
     ("start",): ["Watch", "--input", 'hosts=["a"]', "--id", "w1"],
     ("evaluator",): ["--until-idle"],
     ("agent",): ["--handlers", "{handlers}", "--until-idle"],
-    ("agent", "probe"): ["--facet", "net.Ping", "--payload", '{"host": "a"}', "--timeout", "0.1"],
+    ("agent", "probe"): ["--facet", "net.Ping", "--timeout", "0.1"],
     ("dev",): ["{program}", "--handlers", "{handlers}", "--input", 'hosts=["a"]', "--id", "w2"],
     ("server",): ["{folder}/missing.afl"],
     ("handlers", "register"): ["{handlers}"],
