@@ -5,12 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log"
 	"os"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
@@ -56,6 +57,8 @@ type Options struct {
 	Backoff  time.Duration
 	// Assignor is "cooperative-sticky", as agents in Python have it, or "range".
 	Assignor string
+	// Log says what is tried again: log.Printf by default.
+	Log func(format string, values ...any)
 	// Client has more options of franz-go: security, for example.
 	Client []kgo.Opt
 }
@@ -77,6 +80,9 @@ func NewAgent(options Options) *Agent {
 	}
 	if options.Backoff == 0 {
 		options.Backoff = 500 * time.Millisecond
+	}
+	if options.Log == nil {
+		options.Log = log.Printf
 	}
 	return &Agent{options: options, handlers: map[string]Handler{}}
 }
@@ -143,12 +149,17 @@ func (a *Agent) groupAndTopics() (string, []string, error) {
 	return group, topics, nil
 }
 
+// refused returns what more attempts do not overcome; franz-go tries the rest again by itself.
 func (a *Agent) refused(group string, fetches kgo.Fetches) error {
 	for _, failed := range fetches.Errors() {
-		if strings.Contains(failed.Err.Error(), "INCONSISTENT_GROUP_PROTOCOL") {
+		var answered *kerr.Error
+		if errors.Is(failed.Err, kerr.InconsistentGroupProtocol) {
 			return fmt.Errorf("group %s: %w; all members need the same assignor (Options.Assignor, agent.assignor)", group, failed.Err)
 		}
-		return fmt.Errorf("topic %s: %w", failed.Topic, failed.Err)
+		if errors.Is(failed.Err, kgo.ErrClientClosed) || (errors.As(failed.Err, &answered) && !answered.Retriable) {
+			return fmt.Errorf("group %s, topic %q: %w", group, failed.Topic, failed.Err)
+		}
+		a.options.Log("group %s: %v", group, failed.Err)
 	}
 	return nil
 }
