@@ -34,8 +34,8 @@ def dashboard_command(
     what an operator does: start, cancel, pause, retry, answer by hand. Whoever reaches it on this machine may operate.
     On any other address it needs tokens, or a proxy that signs users in.
 
-    It reads the store beside the evaluators, who do not notice it. The embedded log serves one process: while `dev` or
-    an evaluator has it, the pages show the store alone, and actions are refused.
+    It reads the store beside the evaluators, who do not notice it, and uses the log of the process that holds it.
+    `afl-stream server` serves the same pages.
 
     \b
     Examples:

@@ -35,24 +35,38 @@ class Deployment:
     """What the dashboard reads and acts on. Any thread may use it.
 
     `open_transport` opens the broker; by default as the settings say. A process that has the embedded log open itself
-    passes its own.
+    passes its own, and says with `can_be_answered` whether an evaluator runs beside it.
     """
 
     def __init__(
-        self, config: StreamConfig, *, open_transport: OpenTransport | None = None, clock: Clock | None = None
+        self,
+        config: StreamConfig,
+        *,
+        open_transport: OpenTransport | None = None,
+        can_be_answered: bool | None = None,
+        clock: Clock | None = None,
     ) -> None:
         self.config = config
         self.clock = clock or SystemClock()
         self._secrets: Secrets = secrets_of_environment()
         self._secrets.add(config.secrets())
         self._open_transport = open_transport or (lambda: _configured_transport(config))
-        #: Whether an evaluator may run while this process has the broker open, and so may answer a command.
-        self.can_be_answered = config.is_kafka or open_transport is not None
-        #: The embedded log serves one user at a time.
-        self._turn = threading.Lock() if open_transport is None and not config.is_kafka else None
+        is_always_open = config.is_kafka or open_transport is not None
+        self._can_be_answered = True if is_always_open and can_be_answered is None else can_be_answered
+        #: The embedded log is opened once in a process.
+        self._turn = None if is_always_open else threading.Lock()
         self._lock = threading.Lock()
         self._plain: EngineStore | None = None
         self._shown: EngineStore | None = None
+
+    @property
+    def can_be_answered(self) -> bool:
+        """Whether an evaluator may run while this process has the broker open, and so may answer a command."""
+        if self._can_be_answered is not None:
+            return self._can_be_answered
+        from afl_stream.holder.joining import is_served
+
+        return is_served(self.config.log_path)
 
     def masked(self, text: str) -> str:
         """Return a text without the secrets of the settings and the environment."""
@@ -115,11 +129,11 @@ def _configured_transport(config: StreamConfig) -> Iterator[Transport]:
         connect_s = min(config.kafka.connect_timeout_s, CONNECT_S)
         transport = KafkaTransport(replace(config, kafka=replace(config.kafka, connect_timeout_s=connect_s)))
     else:
-        from afl_stream.embedded.transport import EmbeddedTransport
+        from afl_stream.holder.joining import hold_or_join
 
         if not config.log_path.exists():
             raise NothingHere(config)
-        transport = EmbeddedTransport(config.log_path)
+        transport = hold_or_join(config.log_path, serves=False)
     try:
         yield transport
     finally:

@@ -72,13 +72,18 @@ class Deployment:
         with store_here(self.config, connected.transport) as store:
             yield None if store is None else redacted(store, self.config.sensitive.patterns)
 
+    @property
+    def is_shared(self) -> bool:
+        """Whether evaluators may run beside this server: on Kafka, and beside the holder of an embedded log."""
+        return self.invocation.is_shared()
+
     def ask(self, client: Client, give: Callable[[float | None], T]) -> T | None:
         """Send a command or an answer; on Kafka wait for the evaluator's reply, 5 s at most."""
         return ask(self.invocation, client, give)
 
     def settle(self) -> None:
-        """Apply what was sent to the embedded log. On Kafka the evaluators of the deployment do it."""
-        if self.config.is_kafka:
+        """Apply what was sent to the embedded log; where evaluators may run beside this server, they do it."""
+        if self.is_shared:
             return
         stop, idleness, began_s = StopFlag(), Idleness(self.config), monotonic_s()
 

@@ -51,7 +51,7 @@ class RunState(Result):
 def state_of(deployment: Deployment, run_id: str, wait_s: float = 0.0) -> RunState:
     """Return where a run stands; wait for so long until it has ended, or waits itself."""
     deadline_s = monotonic_s() + wait_s
-    if not deployment.config.is_kafka:
+    if not deployment.is_shared:
         # Nothing moves it but `settle`.
         try:
             with deployment.store() as store:

@@ -204,7 +204,7 @@ def _raise(deployment: Deployment, arguments: RaiseArguments) -> Raised:
         outcome: EventOutcome | None = None
         try:
             receipt = client.raise_event(
-                run_id, arguments.name, data, id=event_id, wait=deployment.config.is_kafka, timeout_s=_EVENT_TIMEOUT_S
+                run_id, arguments.name, data, id=event_id, wait=deployment.is_shared, timeout_s=_EVENT_TIMEOUT_S
             )
             outcome = receipt.outcome
             if outcome is EventOutcome.REFUSED and receipt.reason is not None:

@@ -84,7 +84,7 @@ class Shop:
     local: LocalDeployment
     dashboards: list[Dashboard] = field(default_factory=list)
 
-    def deployment(self) -> Deployment:
+    def deployment(self, *, can_be_answered: bool = True) -> Deployment:
         """Return the shop as a dashboard in its process sees it."""
 
         @contextmanager
@@ -95,16 +95,16 @@ class Shop:
             finally:
                 opened.close()
 
-        return Deployment(self.config, open_transport=transport)
+        return Deployment(self.config, open_transport=transport, can_be_answered=can_be_answered)
 
     def application(
         self, *, host: str = "127.0.0.1", read_only: bool = False, waits: bool = True, **settings: Any
     ) -> ASGIApp:
         """Return the application of a dashboard over the shop. Without `waits` it waits for no evaluator's answer."""
         section = replace(DashboardSettings(requests_per_s=100_000), **settings)
-        deployment = self.deployment()
-        deployment.can_be_answered = waits
-        dashboard = make_dashboard(deployment, Access.of(section, host, read_only=read_only))
+        dashboard = make_dashboard(
+            self.deployment(can_be_answered=waits), Access.of(section, host, read_only=read_only)
+        )
         self.dashboards.append(dashboard)
         return make_application(dashboard)
 
