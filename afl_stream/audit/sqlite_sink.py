@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
+from afl.core.process.database_headers import SQLITE_MAGIC, read_database_header
 from afl.core.process.private_files import make_private_file, protect
 from afl_stream.audit.chain import HashChain, SealedLine
 from afl_stream.audit.filters import MOST_STEPS
@@ -104,9 +105,8 @@ def lines_of_database(path: Path) -> Iterator[SealedLine]:
 def is_database(path: Path) -> bool:
     """Return whether a file is a SQLite database."""
     try:
-        with path.open("rb") as file:
-            return file.read(16) == b"SQLite format 3\0"
-    except (FileNotFoundError, IsADirectoryError):
+        return read_database_header(path).startswith(SQLITE_MAGIC)
+    except IsADirectoryError:
         return False
 
 

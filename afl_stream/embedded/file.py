@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
 
+from afl.core.process.database_headers import SQLITE_MAGIC, read_database_header
 from afl.core.process.file_holders import holders_text
 from afl.core.process.private_files import PRIVATE_FILE, make_private_file, tighten_file
 from afl.core.text.exception_text import exception_text
@@ -33,7 +34,6 @@ FILE_FORMAT = 1
 _PASSING = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_IOERR})
 #: How long to wait for a file that another program reads before an error.
 _BUSY_TIMEOUT_S = 2.0
-_SQLITE_MAGIC = b"SQLite format 3\x00"
 _SCHEMA = """
 CREATE TABLE cluster (id TEXT NOT NULL);
 CREATE TABLE topics (
@@ -195,15 +195,12 @@ class LogFile:
     def _check_magic(self) -> None:
         """Refuse a foreign file now. SQLite would take an empty file, and would say "not a database" only later."""
         try:
-            with self.path.open("rb") as file:
-                head = file.read(len(_SQLITE_MAGIC))
-        except FileNotFoundError:
-            if not self.path.parent.is_dir():
-                raise FileUnusable(self.path, "its folder does not exist") from None
-            return
+            head = read_database_header(self.path)[: len(SQLITE_MAGIC)]
         except OSError as error:
             raise FileUnusable(self.path, str(error.strerror)) from error
-        if head and head != _SQLITE_MAGIC:
+        if not head and not self.path.parent.is_dir():
+            raise FileUnusable(self.path, "its folder does not exist")
+        if head and head != SQLITE_MAGIC:
             raise FileUnusable(self.path, f"it starts with {head!r}, not as a SQLite file does")
 
     def _make_private(self) -> None:

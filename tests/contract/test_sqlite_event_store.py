@@ -34,6 +34,7 @@ from tests.contract.event_store_contract import (
     publish,
     publishes,
 )
+from tests.unit.core.test_database_headers import seen_elsewhere
 
 ROOT = Path(__file__).parents[2]
 
@@ -202,6 +203,18 @@ def test_an_event_beyond_the_limit_is_refused_by_name_and_those_beside_it_are_st
     assert "event e-1 of topic questions takes 20," in str(error)
     assert "10,000 is the most" in str(error)
     assert (fine, file.request(KEY), file.requests("Desk", [])) == (None, None, [other])
+    file.close()
+
+
+def test_a_file_that_is_opened_twice_in_a_process_loses_nothing_to_a_process_that_looks_into_it(path: Path) -> None:
+    file = SQLiteFile(path)
+    file.append([append_of(KEY, CONTEXT, 0, publishes(0, 1), RUNNING)])
+    SQLiteFile(path).close()
+    seen_elsewhere(path)
+
+    file.append([append_of(RequestKey("Desk", "r-2"), CONTEXT, 0, publishes(0, 1, "r-2"), RUNNING)])
+
+    assert seen_elsewhere(path, "SELECT count(*) FROM request") == "2"
     file.close()
 
 

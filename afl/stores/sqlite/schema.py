@@ -9,6 +9,14 @@ import struct
 from pathlib import Path
 from typing import Final
 
+from afl.core.process.database_headers import (
+    APPLICATION_ID_AT,
+    HEADER_BYTES,
+    SCHEMA_COOKIE_AT,
+    SQLITE_MAGIC,
+    USER_VERSION_AT,
+    read_database_header,
+)
 from afl.core.process.private_files import make_private_file, protect, warn_of_readers
 from afl.core.text.exception_text import exception_text
 from afl.core.text.printable import printable
@@ -28,11 +36,6 @@ APPLICATION_ID: Final = 0x41464C53  # "AFLS"
 FORMAT: Final = 6
 #: The oldest format that is migrated when a store is opened.
 OLDEST_FORMAT: Final = 1
-
-_MAGIC: Final = b"SQLite format 3\0"
-_HEADER_BYTES: Final = 100
-#: The places of the schema cookie (0: there never was a table), user_version and application_id, big-endian.
-_SCHEMA_COOKIE_AT, _USER_VERSION_AT, _APPLICATION_ID_AT = 40, 60, 68
 
 #: Pages kept in memory per connection, in KiB.
 _CACHE_KIB: Final = 16_384
@@ -252,35 +255,33 @@ def is_undecodable(error: sqlite3.Error) -> bool:
 
 def _read_header(path: Path) -> bytes:
     try:
-        with path.open("rb") as file:
-            return file.read(_HEADER_BYTES)
-    except FileNotFoundError:
-        return b""
+        return read_database_header(path)
     except OSError as error:
         raise StoreUnavailable(path=str(path), reason=error.strerror or exception_text(error)) from error
 
 
 def _is_without_tables(header: bytes) -> bool:
     """Say whether a database was begun and has no table yet: by a process that is making it now, or died then."""
-    if len(header) < _HEADER_BYTES or not header.startswith(_MAGIC):
+    if len(header) < HEADER_BYTES or not header.startswith(SQLITE_MAGIC):
         return False
-    places = (_SCHEMA_COOKIE_AT, _USER_VERSION_AT, _APPLICATION_ID_AT)
+    # The schema cookie is 0 as long as there never was a table.
+    places = (SCHEMA_COOKIE_AT, USER_VERSION_AT, APPLICATION_ID_AT)
     return not any(struct.unpack_from(">I", header, place)[0] for place in places)
 
 
 def _check_header(path: Path, header: bytes) -> None:
-    if not header.startswith(_MAGIC):
-        raise StoreCorrupt(path=str(path), reason=f"it starts with {header[:16]!r}, expected {_MAGIC!r}")
-    if len(header) < _HEADER_BYTES:
+    if not header.startswith(SQLITE_MAGIC):
+        raise StoreCorrupt(path=str(path), reason=f"it starts with {header[:16]!r}, expected {SQLITE_MAGIC!r}")
+    if len(header) < HEADER_BYTES:
         raise StoreCorrupt(path=str(path), reason=f"it ends after {len(header)} bytes, inside its header")
-    (application_id,) = struct.unpack_from(">I", header, _APPLICATION_ID_AT)
+    (application_id,) = struct.unpack_from(">I", header, APPLICATION_ID_AT)
     if application_id != APPLICATION_ID:
         raise ForeignStore(
             path=str(path),
             found=f"a SQLite database of another program (application id {application_id:#010x})",
             expected=f"a workflow store (application id {APPLICATION_ID:#010x})",
         )
-    (found,) = struct.unpack_from(">I", header, _USER_VERSION_AT)
+    (found,) = struct.unpack_from(">I", header, USER_VERSION_AT)
     _check_format(path, found)
 
 

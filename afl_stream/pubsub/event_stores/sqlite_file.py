@@ -11,6 +11,13 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final, TypeVar
 
+from afl.core.process.database_headers import (
+    APPLICATION_ID_AT,
+    HEADER_BYTES,
+    SQLITE_MAGIC,
+    USER_VERSION_AT,
+    read_database_header,
+)
 from afl.core.process.file_holders import holders_text
 from afl.core.process.long_waits import WAITS
 from afl.core.process.private_files import make_private_file, protect, warn_of_readers
@@ -39,10 +46,6 @@ _EVENTS_AT_ONCE: Final = 20_000
 _SLICE_S: Final = 0.5
 #: How long a process that is to end still waits for others' transactions.
 _LAST_WAIT_S: Final = 1.0
-_MAGIC: Final = b"SQLite format 3\0"
-_HEADER_BYTES: Final = 100
-#: The places of user_version and application_id in the header, big-endian.
-_USER_VERSION_AT, _APPLICATION_ID_AT = 60, 68
 _CACHE_KIB: Final = 16_384
 _LOCKED: Final = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _DAMAGED: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
@@ -253,22 +256,19 @@ class SQLiteFile:
         Its header is read first, so that SQLite never touches a foreign file.
         """
         try:
-            with self._path.open("rb") as file:
-                header = file.read(_HEADER_BYTES)
-        except FileNotFoundError:
-            if not self._path.parent.is_dir():
-                raise EventStoreUnavailable(self.name, f"directory {self._path.parent} does not exist") from None
-            return False
+            header = read_database_header(self._path)
         except OSError as error:
             raise EventStoreUnavailable(self.name, error.strerror or exception_text(error)) from error
         if not header:
+            if not self._path.parent.is_dir():
+                raise EventStoreUnavailable(self.name, f"directory {self._path.parent} does not exist")
             return False
-        if not header.startswith(_MAGIC):
-            raise EventStoreUnusable(self.name, f"it starts with {header[:16]!r}", repr(_MAGIC))
-        if len(header) < _HEADER_BYTES:
+        if not header.startswith(SQLITE_MAGIC):
+            raise EventStoreUnusable(self.name, f"it starts with {header[:16]!r}", repr(SQLITE_MAGIC))
+        if len(header) < HEADER_BYTES:
             raise EventStoreUnusable(self.name, f"it ends after {len(header)} bytes, inside its header")
-        (application_id,) = struct.unpack_from(">I", header, _APPLICATION_ID_AT)
-        (user_version,) = struct.unpack_from(">I", header, _USER_VERSION_AT)
+        (application_id,) = struct.unpack_from(">I", header, APPLICATION_ID_AT)
+        (user_version,) = struct.unpack_from(">I", header, USER_VERSION_AT)
         self._check(application_id, user_version)
         return True
 
