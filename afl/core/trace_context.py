@@ -106,12 +106,15 @@ def trace_id_of(workflow_id: str, trace_context: str = "") -> str:
 
 def derived_trace_id(workflow_id: str) -> str:
     """Return the trace id of a run that was started by no traced work."""
-    return _digest(f"trace/{workflow_id}", 16)
+    # Never change these ids: evaluators of two releases may take part in one run. Zero is not an id.
+    found = blake2b(f"trace/{workflow_id}".encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+    return found if found != _NO_TRACE else f"{1:032x}"
 
 
 def derived_span_id(named: str) -> str:
     """Return the id of the span of something that has an id, such as a step or an event."""
-    return _digest(f"span/{named}", 8)
+    found = blake2b(f"span/{named}".encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+    return found if found != _NO_SPAN else f"{1:016x}"
 
 
 def is_sampled(trace_id: str, ratio: float) -> bool:
@@ -120,9 +123,3 @@ def is_sampled(trace_id: str, ratio: float) -> bool:
     It is the rule of OpenTelemetry's samplers by trace id: the last 64 bits are below the share.
     """
     return ratio > 0 and int(trace_id[16:], 16) < round(ratio * (1 << 64))
-
-
-def _digest(text: str, size: int) -> str:
-    # Never change it: evaluators of two releases may take part in one run. Zero is not an id, and occurs once in 2^64.
-    found = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=size).hexdigest()
-    return f"{1:0{2 * size}x}" if found in (_NO_TRACE, _NO_SPAN) else found

@@ -167,16 +167,13 @@ class AgentTracing:
         notes = None if run.shown is None else run.shown.notes()
         if run.traceback is not None and error is not None:
             notes = _with_exception(notes, error, run.traceback, ended_ns)
-        self._tracer.record(
-            new_span((template, trace_id, span_id, run.parent_id, run.began_ns, ended_ns, values, error, (), notes))
-        )
-        if has_answer:
-            to = event.workflow_id
-            self._tracer.record(
-                new_span(
-                    (self._answer, trace_id, answer_id, span_id, ended_ns, epoch_ns(), (to, None, to), None, (), None)
-                )
-            )
+        span = new_span((template, trace_id, span_id, run.parent_id, run.began_ns, ended_ns, values, error, (), notes))
+        if not has_answer:
+            self._tracer.record(span)
+            return
+        to = event.workflow_id
+        answered = (self._answer, trace_id, answer_id, span_id, ended_ns, epoch_ns(), (to, None, to), None, (), None)
+        self._tracer.record_all((span, new_span(answered)))
 
     def received(self, records: Sequence[Record], group: str, began_ns: int) -> None:
         """Record that records were read: a trace of its own for each topic, with links to those who sent them."""

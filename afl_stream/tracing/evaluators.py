@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from os import urandom
 from typing import Any, Final, Protocol
 
 from afl.core.clock import epoch_ns
@@ -150,8 +151,30 @@ class EvaluatorTracing:
         ended_ns = epoch_ns()
         spans: list[Span] = []
         links: list[Link] = []
-        for record, outcome in worked_on:
-            self._worked(record, outcome, began_ns, ended_ns, run_of, spans, links)
+        # The ids of all spans are drawn at once.
+        drawn, templates = urandom(8 * len(worked_on)).hex(), self._worked_on
+        for number, (record, outcome) in enumerate(worked_on):
+            key = "" if record.key is None else record.key.decode("utf-8", "replace")
+            run, sender = run_of(key), link_to(record.headers)
+            kept = "" if run is None else run.trace_context
+            own_links: tuple[Link, ...] = ()
+            if sender is not None and sender[0] == kept[3:35] and kept[53:55] in SAMPLED:
+                trace_id, above = sender
+            else:
+                found = self._place_of(key, run, sender)
+                if found is None:
+                    continue
+                trace_id, above, own_links = found
+            place = (record.topic, record.partition)
+            template = templates.get(place)
+            if template is None:
+                template = templates[place] = processing(record.topic, record.partition, self._group, _KEYS)
+            span_id, values = drawn[16 * number : 16 * number + 16], (key, record.offset, key, outcome)
+            spans.append(
+                new_span((template, trace_id, span_id, above, began_ns, ended_ns, values, None, own_links, None))
+            )
+            if len(links) < MAX_LINKS:
+                links.append((trace_id, span_id) if sender is None else sender)
         if worked_on:
             self._commit(worked_on, began_ns, ended_ns, spans, links)
         for run in ended:
@@ -159,18 +182,11 @@ class EvaluatorTracing:
         if spans:
             self._tracer.record_all(spans)
 
-    def _worked(
-        self,
-        record: Record,
-        outcome: str,
-        began_ns: int,
-        ended_ns: int,
-        run_of: Callable[[str], Any],
-        spans: list[Span],
-        links: list[Link],
-    ) -> None:
-        key = "" if record.key is None else record.key.decode("utf-8", "replace")
-        run, sender = run_of(key), link_to(record.headers)
+    def _place_of(self, key: str, run: Any, sender: Link | None) -> tuple[str, str, tuple[Link, ...]] | None:
+        """Return where the span of a record stands: its trace, the span above, and its links; None: it is not recorded.
+
+        `sender` is the span that the record names.
+        """
         if run is not None and run.trace_context:
             kept = run.trace_context
             trace_id, is_sampled = kept[3:35], kept[53:55] in SAMPLED
@@ -180,23 +196,10 @@ class EvaluatorTracing:
             derived = self._tracer.run_context(key)
             trace_id, is_sampled = derived.trace_id, derived.is_sampled
         if not is_sampled:
-            return
-        own_links: tuple[Link, ...] = ()
+            return None
         if sender is not None and sender[0] == trace_id:
-            above = sender[1]
-        else:
-            above = self._run_span(key, run)
-            if sender is not None:
-                own_links = (sender,)
-        place = (record.topic, record.partition)
-        template = self._worked_on.get(place)
-        if template is None:
-            template = self._worked_on[place] = processing(record.topic, record.partition, self._group, _KEYS)
-        span_id = self._tracer.new_span_id()
-        values = (key, record.offset, key, outcome)
-        spans.append(new_span((template, trace_id, span_id, above, began_ns, ended_ns, values, None, own_links, None)))
-        if len(links) < MAX_LINKS:
-            links.append((trace_id, span_id) if sender is None else sender)
+            return trace_id, sender[1], ()
+        return trace_id, self._run_span(key, run), () if sender is None else (sender,)
 
     def _commit(
         self,

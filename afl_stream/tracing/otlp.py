@@ -23,6 +23,10 @@ _STATUS_ERROR: Final = b"\x18\x02"
 
 def varint(number: int) -> bytes:
     """Return a number that is not negative as protobuf writes it."""
+    if number < 0x80:
+        return b"%c" % number
+    if number < 0x4000:
+        return b"%c%c" % (number & 0x7F | 0x80, number >> 7)
     out = bytearray()
     while number > 0x7F:
         out.append(number & 0x7F | 0x80)
@@ -72,6 +76,14 @@ def attributes(tag: bytes, values: Mapping[str, object]) -> bytes:
     )
 
 
+#: Forms of spans that are kept: places in the code, times lengths of ids and keys.
+_MOST_SHAPES: Final = 4_096
+
+
+def _literal(text: bytes) -> bytes:
+    return text.replace(b"%", b"%%")
+
+
 class SpanEncoder:
     """Encodes the spans of one process. Belongs to one thread."""
 
@@ -80,12 +92,69 @@ class SpanEncoder:
         self._scope = field(b"\x0a", field(b"\x0a", scope.encode()) + field(b"\x12", version.encode()))
         #: What all spans of a template share, and the key of each attribute of their own.
         self._templates: dict[SpanTemplate, tuple[bytes, tuple[bytes, ...]]] = {}
+        #: Spans with holes, by template and the lengths of their values.
+        self._shapes: dict[tuple[Any, ...], bytes] = {}
 
     def request(self, spans: Iterable[Span]) -> bytes:
         """Return an ExportTraceServiceRequest."""
-        encode = self._span
-        content = b"".join([field(b"\x12", encode(span)) for span in spans])
-        return field(b"\x0a", self._resource + field(b"\x12", self._scope + content))
+        parts: list[bytes] = []
+        from_hex, shapes = bytes.fromhex, self._shapes
+        start_ns = end_ns = -1
+        times = b"", b""
+        for span in spans:
+            template, trace_id, span_id, parent_id, started_ns, ended_ns, values, error, links, notes = span
+            if error is not None or notes is not None or links or not parent_id:
+                parts.append(field(b"\x12", self._span(span)))
+                continue
+            shape: list[Any] = [template]
+            holes: list[bytes] = []
+            for value in values:
+                if value.__class__ is str:
+                    text = value.encode("utf-8", "replace")
+                    shape.append(len(text))
+                elif value is None:
+                    shape.append(None)
+                    continue
+                else:
+                    if value.__class__ is int and 0x3FFF < value < 0x20_0000:
+                        # An offset, mostly.
+                        text = b"\x18%c%c%c" % (value & 0x7F | 0x80, value >> 7 & 0x7F | 0x80, value >> 14)
+                    else:
+                        text = any_value(value)
+                    shape.append(-len(text))
+                holes.append(text)
+            known = tuple(shape)
+            form = shapes.get(known)
+            if form is None:
+                form = self._shape(known)
+            if started_ns != start_ns or ended_ns != end_ns:
+                start_ns, end_ns = started_ns, ended_ns
+                times = start_ns.to_bytes(8, "little"), end_ns.to_bytes(8, "little")
+            parts.append(form % (from_hex(trace_id), from_hex(span_id), *times, from_hex(parent_id), *holes))
+        return field(b"\x0a", self._resource + field(b"\x12", self._scope + b"".join(parts)))
+
+    def _shape(self, shape: tuple[Any, ...]) -> bytes:
+        """Return a span of a request with holes: for ids, times, and values of these lengths.
+
+        A length is negative where the value is a message already.
+        """
+        template, *lengths = shape
+        shared, keys = self._template(template)
+        content = _literal(shared) + b"\x0a\x10%b\x12\x08%b\x39%b\x41%b\x22\x08%b"
+        size = len(shared) + 18 + 10 + 9 + 9 + 10
+        for key, length in zip(keys, lengths, strict=True):
+            if length is None:
+                continue
+            value = b"\x0a" + varint(length) if length >= 0 else b""
+            inner = varint(len(value) + abs(length))
+            outer = varint(len(key) + 1 + len(inner) + len(value) + abs(length))
+            head = _ATTRIBUTES + outer + key + b"\x12" + inner + value
+            content += _literal(head) + b"%b"
+            size += len(head) + abs(length)
+        if len(self._shapes) >= _MOST_SHAPES:
+            self._shapes.clear()
+        form = self._shapes[shape] = b"\x12" + _literal(varint(size)) + content
+        return form
 
     def _template(self, template: SpanTemplate) -> tuple[bytes, tuple[bytes, ...]]:
         known = self._templates.get(template)
