@@ -26,6 +26,8 @@ from afl_stream.agent.event_lines import EventLines
 from afl_stream.agent.resources import AgentResources
 from afl_stream.agent.work import Work, WorkBatch
 from afl_stream.errors import EventTooLarge, Unreadable, ValueRefused
+from afl_stream.sensitive.error_texts import hiding
+from afl_stream.sensitive.marks import marked_names
 from afl_stream.transport import Headers, RecordTooLarge, TopicPartition, TransportError
 from afl_stream.wire.headers import NamedHeaders
 from afl_stream.wire.messages import Event
@@ -93,17 +95,15 @@ class Answering:
         payload_of: Callable[..., object],
         context_of: Callable[[Work, Event], HandlerContext],
     ) -> Callable[[Work, Event], object]:
+        timed = self.lines.timed if self.lines.is_on else None
         takes_context = call_shape(handler).takes_context
-        if self.lines.is_on:
-            timed, plain = self.lines.timed, handler
-            if takes_context:
-                return lambda work, event: timed(work, plain)(
-                    payload_of(event.event_type, event.payload), context_of(work, event)
-                )
-            return lambda work, event: timed(work, plain)(payload_of(event.event_type, event.payload))
-        if takes_context:
-            return lambda work, event: handler(payload_of(event.event_type, event.payload), context_of(work, event))
-        return lambda _work, event: handler(payload_of(event.event_type, event.payload))
+
+        def run(work: Work, event: Event) -> object:
+            called = handler if timed is None else timed(work, handler)
+            payload = payload_of(event.event_type, event.payload)
+            return called(payload, context_of(work, event)) if takes_context else called(payload)
+
+        return run
 
     @staticmethod
     def _traced(tracing: AgentTracing, run: Callable[[Work, Event], object], work: Work, event: Event) -> object:
@@ -220,11 +220,12 @@ class Answering:
         wait_s = next_try_s(self._default_retry if policy is None else policy, work.all_tries, outcome.error)
         ended_ns = 0 if work.trace is None else epoch_ns()
         if work.trace is not None:
-            work.trace.traceback = exception_traceback(outcome.error)
+            work.trace.traceback = exception_traceback(outcome.error, self._hiding(work, event))
         if wait_s is not None:
             self._resources.counters.add("retried")
             if work.trace is not None:
-                work.trace.error = (exception_class(outcome.error), exception_text(outcome.error))
+                text = exception_text(outcome.error, self._hiding(work, event))
+                work.trace.error = (exception_class(outcome.error), text)
                 self._trace_ended(work, ended_ns, has_answer=False)
             if self.lines.is_on:
                 self.lines.retried(work, event, exception_class(outcome.error), wait_s)
@@ -327,6 +328,8 @@ class Answering:
 
         The log is for the author of the handler: the step's catch may hide the failure.
         """
+        if (hide := self._hiding(work, event)) is not None:
+            message = hide(message)
         text, facet = "the result of the handler of %s fails step %s: %s: %s", event.event_type
         self._warnings.warning(
             f"refused results of {facet}", text, facet, event.step_id, error_type, message, extra=_fields(event)
@@ -339,12 +342,20 @@ class Answering:
             self._queue_failure(work, event, TIMEOUT, str(outcome.error))
         else:
             # The step records the exception; only this log has its traceback.
-            where = exception_traceback(outcome.error)
+            hide = self._hiding(work, event)
+            where = exception_traceback(outcome.error, hide)
             text, facet = "the handler of %s failed for step %s\n%s", event.event_type
             self._warnings.warning(
                 f"failures of the handler of {facet}", text, facet, event.step_id, where, extra=_fields(event)
             )
-            self._queue_failure(work, event, exception_class(outcome.error), exception_text(outcome.error))
+            self._queue_failure(work, event, exception_class(outcome.error), exception_text(outcome.error, hide))
+
+    def _hiding(self, work: Work, event: Event) -> Callable[[str], str] | None:
+        """Return what replaces the event's sensitive values in a text; None: it has none."""
+        patterns, names = self._resources.config.stream.sensitive.patterns, marked_names(work.record.headers)
+        if patterns:
+            names |= {name for name in event.payload if patterns.takes(event.event_type, name)}
+        return hiding(event.payload, names) if names else None
 
     def _queue_failure(self, work: Work, event: Event, error_type: str, message: str) -> None:
         self._resources.counters.add_answer(event.event_type, handled=False)

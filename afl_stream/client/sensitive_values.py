@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from afl.compiled.program import CompiledProgram
 from afl.compiled.sensitive import SensitiveMarks, sensitive_marks
 from afl.core.errors import AFLError
-from afl_stream.errors import SchemaUnavailable, StreamError
+from afl_stream.errors import SchemaUnavailable
 from afl_stream.programs.definitions import Definitions
 from afl_stream.sensitive.marks import mark_headers
+from afl_stream.sensitive.schedule_refusals import SensitiveSchedule
 from afl_stream.settings.sensitive import SensitiveSettings
 from afl_stream.transport import Headers, TransportError
 from afl_stream.wire.messages import ContinueAsNew, ExternalEvent, Message, StartWorkflow, StepContinue, workflow_of
@@ -24,17 +25,6 @@ if TYPE_CHECKING:
 #: The library facet that returns the data of an external event.
 _WAIT: Final = "afl.WaitForEvent"
 _KEPT: Final = 100
-
-
-class SensitiveSchedule(StreamError):
-    """A schedule with sensitive inputs: they would be kept for no run, under no key that could be dropped."""
-
-    def __init__(self, schedule_id: str, names: Collection[str]) -> None:
-        listed = ", ".join(sorted(names))
-        super().__init__(
-            f"schedule {schedule_id} has sensitive inputs ({listed}), and values are encrypted per run in this "
-            "deployment: let the runs look them up, and give the schedule a reference"
-        )
 
 
 class SensitiveValues:

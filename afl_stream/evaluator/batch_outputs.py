@@ -20,7 +20,7 @@ from afl_stream.limits import MAX_DESCRIBED_STEPS
 from afl_stream.transport import Record
 from afl_stream.wire.bounded_texts import kept_error, kept_failure, kept_id
 from afl_stream.wire.command_answers import APPLIED, DESCRIBED, KEPT, REFUSED, REJECTED, REPEATED
-from afl_stream.wire.dead_letters import dead_letter_headers, reason_of
+from afl_stream.wire.dead_letters import dead_letter_headers
 from afl_stream.wire.messages import Command, DescribeWorkflow, FailureReason, Lifecycle, StartWorkflow
 
 
@@ -32,9 +32,8 @@ class BatchOutputs:
         self.batch = batch
         self.now_ms = batch.now_ms
         self._parking = ParkingClaim(context.parking)
-        self._buried: list[BuriedRecord] = []
-        #: Why records became dead letters.
-        self.dead_letters: list[str] = []
+        #: The records that became dead letters.
+        self.dead_letters: list[BuriedRecord] = []
 
     def park(self, record: Record, workflow_id: str, step_id: str) -> bool:
         """Keep a record until its step or workflow appears. False: there is no room, and it is a dead letter."""
@@ -62,8 +61,8 @@ class BatchOutputs:
     def committed(self) -> None:
         """Note that the batch is in the store."""
         self._parking.committed()
-        if self._buried:
-            warn_of_letters(self._context.warnings, self._buried)
+        if self.dead_letters:
+            warn_of_letters(self._context.warnings, self.dead_letters)
 
     def unreadable(self, record: Record, error: Exception) -> Outcome:
         """Take care of a record that is not applied here: it goes on to its own partition, or is a dead letter."""
@@ -79,9 +78,7 @@ class BatchOutputs:
 
         `said` names the record in the warning, by default its place does; None: the caller has warned.
         """
-        if said is not None:
-            self._buried.append(BuriedRecord(record, error, said))
-        self.dead_letters.append(reason_of(error))
+        self.dead_letters.append(BuriedRecord(record, error, said))
         headers = dead_letter_headers(record, error, at_ms=self.now_ms)
         topic = self._context.topology.dlq(record.topic)
         self.batch.outbox.append(OutboxRecord(self._context.lanes.own, topic, record.key, record.value, headers))

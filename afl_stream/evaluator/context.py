@@ -19,6 +19,7 @@ from afl_stream.evaluator.monitoring.observer import EvaluatorObserver
 from afl_stream.evaluator.outbox import Lanes, OutboxDispatch
 from afl_stream.evaluator.parked.parking_limits import ParkingRoom
 from afl_stream.evaluator.parts.own_part import OwnPart
+from afl_stream.evaluator.sensitive.outgoing import OutgoingValues
 from afl_stream.programs.definitions import Definitions
 from afl_stream.settings.answer_tokens import AnswerTokens
 from afl_stream.settings.config import StreamConfig
@@ -56,6 +57,8 @@ class EvaluatorContext:
     telemetry: Telemetry | None = None
     #: The maker of this evaluator's spans; None: tracing is off.
     tracing: EvaluatorTracing | None = None
+    #: What is sensitive in what is sent; None: nothing is, as in tests of a part.
+    sensitive: OutgoingValues | None = None
     #: The part of the store that this evaluator has; None: it has the whole store.
     part: OwnPart | None = None
     #: Takes notes for metrics; None: they are off.

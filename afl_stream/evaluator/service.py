@@ -155,7 +155,8 @@ class EvaluatorService:
                 topology=self._topology, definitions=definitions, store_claim=claim, tokens=tokens, clock=clock,
                 busy_s=_busy_clock(clock), parking=ParkingRoom(store, config.evaluator),
                 early=EarlyRoom(store, config.evaluator), probe=probe, missing_topics=self._missing_topics,
-                scripts=self._runner(scripts), telemetry=watching, tracing=tracing, part=part, observer=observer,
+                scripts=self._runner(scripts), telemetry=watching, tracing=tracing, sensitive=values, part=part,
+                observer=observer,
             )  # fmt: skip
             self.loop = ControlLoop(context, transport, probe, new_store=new_store)
         except BaseException:

@@ -45,6 +45,8 @@ class Schedule(NamedTuple):
     id: str
     spec: ScheduleSpec
     state: ScheduleState
+    #: The names of its sensitive inputs; None: it was written before they were kept.
+    sensitive: frozenset[str] | None = None
 
 
 def to_document(schedule: Schedule) -> dict[str, object]:
@@ -53,7 +55,10 @@ def to_document(schedule: Schedule) -> dict[str, object]:
     state = {name: getattr(schedule.state, name) for name in _STATE_FIELDS}
     state["runs"] = [[run.workflow_id, run.asked_at_ms] for run in schedule.state.runs]
     state["commands"] = list(schedule.state.commands)
-    return {"spec": spec | {"overlap": schedule.spec.overlap.value}, "state": state}
+    document: dict[str, object] = {"spec": spec | {"overlap": schedule.spec.overlap.value}, "state": state}
+    if schedule.sensitive is not None:
+        document["sensitive"] = sorted(schedule.sensitive)
+    return document
 
 
 def from_document(schedule_id: str, document: Mapping[str, object]) -> Schedule:
@@ -63,11 +68,13 @@ def from_document(schedule_id: str, document: Mapping[str, object]) -> Schedule:
         state = _known(document["state"], _STATE_FIELDS)
         runs = tuple(StartedRun(run[0], run[1]) for run in cast("list[tuple[str, int]]", state.pop("runs", ())))
         commands = tuple(cast("list[str]", state.pop("commands", ())))
+        sensitive = document.get("sensitive")
         overlap = Overlap(str(spec.pop("overlap", Overlap.SKIP)))
         schedule = Schedule(
             schedule_id,
             ScheduleSpec(overlap=overlap, **spec),  # type: ignore[arg-type]  # plain values, as written
             ScheduleState(runs=runs, commands=commands, **state),  # type: ignore[arg-type]  # plain values, as written
+            None if sensitive is None else frozenset(cast("list[str]", sensitive)),
         )
         # Its times are used later, where nothing expects them to be unusable: a time zone that this machine lacks, ...
         next_look_ms(schedule.spec, replace(schedule.state, paused=False, queued_ms=None))

@@ -60,7 +60,7 @@ class Redaction:
 
     def __init__(self, patterns: SensitivePatterns = NO_PATTERNS, *, reveals: bool = False) -> None:
         """With `reveals` nothing is hidden: the caller may see it, and has opened what was encrypted."""
-        self._patterns = patterns
+        self.patterns = patterns
         self._reveals = reveals
 
     def of(self, owner: str | None, values: Mapping[str, Any], names: Collection[str] = ()) -> Mapping[str, Any]:
@@ -114,10 +114,10 @@ class Redaction:
 
         A pattern may apply anywhere in them.
         """
-        return not self._reveals and (bool(marked_names(headers)) or bool(self._patterns))
+        return not self._reveals and (bool(marked_names(headers)) or bool(self.patterns))
 
     def _takes(self, owner: str | None, name: str) -> bool:
-        return bool(self._patterns) and self._patterns.takes(owner, name)
+        return bool(self.patterns) and self.patterns.takes(owner, name)
 
 
 #: Types of values that have no parts.

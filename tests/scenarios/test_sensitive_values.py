@@ -383,6 +383,30 @@ def test_a_run_of_erased_data_that_is_reset_fails_where_it_needs_them(world: Wor
     assert till.payloads == []
 
 
+@in_worlds((SQLITE,))
+def test_an_exception_tells_no_secret_that_the_handler_was_given(
+    world: World, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    deployment, till = encrypting(world, tmp_path), Till()
+    deployment.evaluator()
+
+    def declined(payload: dict[str, Any], context: HandlerContext) -> dict[str, Any]:
+        # Longer than what is kept: half of a secret at the cut would be one as well.
+        raise ValueError(f"cannot charge {payload['card']!r}" + payload["card"] * 10_000)
+
+    deployment.worker({**till(), "shop.Charge": declined})
+
+    with logged(caplog):
+        deployment.client.start("shop.Checkout", INPUTS, workflow_id="w1")
+        deployment.settle()
+
+    row = deployment.workflow("w1")
+    assert row.status == ERROR
+    assert row.error is not None
+    assert row.error.message.startswith("cannot charge '[sensitive]'[sensitive]")
+    assert_nowhere(deployment)
+
+
 @in_worlds((SQLITE, MONGO))
 @pytest.mark.parametrize("point", ["store.written", "store.committed", "control.persisted", "control.applied"])
 def test_a_crash_around_the_commit_leaves_no_secret_and_loses_nothing(world: World, tmp_path: Path, point: str) -> None:

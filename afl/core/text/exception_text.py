@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import traceback
+from collections.abc import Callable
 from typing import Final
 
 from afl.core.limits import MAX_CLASS_CHARS, MAX_EXCEPTION_CHARS
@@ -27,10 +28,15 @@ def exception_class(error: BaseException) -> str:
     return class_name(type(error))
 
 
-def exception_text(error: BaseException) -> str:
-    """Return what the exception says, as a text that can be encoded and has a bound; never raises."""
+def exception_text(error: BaseException, hide: Callable[[str], str] | None = None) -> str:
+    """Return what the exception says, as a text that can be encoded and has a bound; never raises.
+
+    `hide` returns a text without what nobody may see. It is called before the text is cut.
+    """
     try:
-        return _bounded(str(error), MAX_EXCEPTION_CHARS)
+        text = str(error)
+        # str() of a subclass may return the subclass, which can override methods.
+        return _bounded(text if hide is None else hide(str.__str__(text)), MAX_EXCEPTION_CHARS)
     except BaseException as failure:  # noqa: BLE001 - `__str__` is a handler's own code, and may raise SystemExit
         return f"({exception_class(error)} whose text cannot be read: its __str__ raised {exception_class(failure)})"
 
@@ -40,12 +46,17 @@ def exception_line(error: BaseException) -> str:
     return f"{exception_class(error)}: {exception_text(error)}"
 
 
-def exception_traceback(error: BaseException) -> str:
-    """Return the traceback of the exception, as a text that can be encoded and has a bound; never raises."""
+def exception_traceback(error: BaseException, hide: Callable[[str], str] | None = None) -> str:
+    """Return the traceback of the exception, as a text that can be encoded and has a bound; never raises.
+
+    `hide` as in `exception_text`.
+    """
     try:
         lines = "".join(traceback.format_exception(error)).rstrip()
     except BaseException:  # noqa: BLE001 - notes, causes and groups are the exception's own code
-        lines = f"{_places_of(error)}{exception_line(error)}"
+        lines = f"{_places_of(error)}{exception_class(error)}: {exception_text(error, hide)}"
+    if hide is not None:
+        lines = hide(lines)
     half = MAX_TRACEBACK_CHARS // 2
     if len(lines) <= MAX_TRACEBACK_CHARS:
         return masked_text(lines).encode("utf-8", "backslashreplace").decode()

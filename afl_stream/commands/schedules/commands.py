@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 from zoneinfo import ZoneInfo
@@ -17,10 +17,12 @@ from afl_stream.commands.arguments import common, inputs_document_option, inputs
 from afl_stream.commands.completing.values import workflow_names
 from afl_stream.commands.invocation import Invocation, described_store, open_store, open_transport, store_here
 from afl_stream.commands.refusals import CommandRefused, NotFound
+from afl_stream.commands.sensitive.shown import reveal_option
 from afl_stream.exit_codes import ExitCode
 from afl_stream.settings.durations import EXAMPLES, duration_ms
 
 if TYPE_CHECKING:
+    from afl.compiled.program import CompiledProgram
     from afl.stores.public.persistence import EngineStore
     from afl_stream.client.client import Client
     from afl_stream.schedules.documents import Schedule
@@ -105,8 +107,10 @@ def create_command(invocation: Invocation, **given: Any) -> ExitCode:
     if (options.cron is None) == (options.every is None):
         found = "neither is given" if options.cron is None else "both are given"
         raise click.UsageError(f'give either --cron, for instance --cron "30 2 * * *", or --every 15m; {found}')
+    from afl.compiled.sensitive import sensitive_marks
     from afl_stream.commands.schedules.reports import next_documents, show_next_firings, spec_document, times_text
     from afl_stream.schedules.spec import check_fires, command_of, spec_of
+    from afl_stream.sensitive.redaction import Redaction
     from afl_stream.wire.schedule_commands import check_schedule_id
 
     check_schedule_id(options.schedule_id)
@@ -121,13 +125,17 @@ def create_command(invocation: Invocation, **given: Any) -> ExitCode:
     with open_transport(config) as transport, Client(config, transport) as client:
         client.require_topics()
         with _named_by_options():
-            spec = spec_of(command_of(options.schedule_id, _spec(client, options)))
+            asked, program = _spec(client, options)
+            spec = spec_of(command_of(options.schedule_id, asked))
             check_fires(spec, now_ms)
         with store_here(config, transport) as store:
             is_known = store is not None and store.schedule(options.schedule_id) is not None
         answer = _ask(invocation, client, put)
     if terminal.as_json:
-        document = {"schedule_id": options.schedule_id, **spec_document(spec), "paused": options.paused}
+        names = sensitive_marks(program, config.sensitive.patterns).params_of(spec.workflow)
+        shown_inputs = Redaction(config.sensitive.patterns).of(spec.workflow, spec.inputs, names)
+        shown = spec_document(replace(spec, inputs=shown_inputs))
+        document = {"schedule_id": options.schedule_id, **shown, "paused": options.paused}
         terminal.document({**document, "next_firings": next_documents(spec, now_ms), "answered": answer is not None})
         return ExitCode.OK
     verb = "replaced" if is_known else "created"
@@ -138,8 +146,9 @@ def create_command(invocation: Invocation, **given: Any) -> ExitCode:
 
 
 @schedule_group.command("list", short_help="List the schedules, each with its next firing.")
+@reveal_option
 @common
-def list_command(invocation: Invocation) -> ExitCode:
+def list_command(invocation: Invocation, *, reveal: bool) -> ExitCode:
     """List the schedules, each with its next firing in its own time zone. Reads the store.
 
     \b
@@ -147,12 +156,14 @@ def list_command(invocation: Invocation) -> ExitCode:
       afl-stream schedule list
       afl-stream schedule list --json | jq '.[].next_firings[0]'
     """
-    from afl_stream.commands.schedules.reports import read_schedules, schedule_document, show_list
+    from afl_stream.commands.schedules.reports import read_schedules, schedule_document, show_list, shown_schedule
+    from afl_stream.sensitive.redaction import Redaction
 
     config, terminal, now_ms = invocation.settings(), invocation.terminal(), epoch_ms()
+    redaction = Redaction(config.sensitive.patterns, reveals=reveal)
     with open_store(config) as store:
         terminal.remark(described_store(config))
-        schedules = read_schedules(store, terminal)
+        schedules = [shown_schedule(found, store, redaction) for found in read_schedules(store, terminal)]
     if terminal.as_json:
         terminal.document([schedule_document(schedule, now_ms) for schedule in schedules])
     elif schedules:
@@ -165,20 +176,23 @@ def list_command(invocation: Invocation) -> ExitCode:
 
 @schedule_group.command("show", short_help="Show a schedule, and its next five firings.")
 @click.argument("schedule_id", metavar="ID")
+@reveal_option
 @common
-def show_command(invocation: Invocation, schedule_id: str) -> ExitCode:
+def show_command(invocation: Invocation, schedule_id: str, *, reveal: bool) -> ExitCode:
     """Show what the schedule ID says, what it has done, and its next five firings. Reads the store.
 
     \b
     Examples:
       afl-stream schedule show nightly
     """
-    from afl_stream.commands.schedules.reports import schedule_document, show_schedule
+    from afl_stream.commands.schedules.reports import schedule_document, show_schedule, shown_schedule
+    from afl_stream.sensitive.redaction import Redaction
 
     config, terminal, now_ms = invocation.settings(), invocation.terminal(), epoch_ms()
     with open_store(config) as store:
         terminal.remark(described_store(config))
-        schedule = _found(invocation, store, schedule_id)
+        redaction = Redaction(config.sensitive.patterns, reveals=reveal)
+        schedule = shown_schedule(_found(invocation, store, schedule_id), store, redaction)
         last_run = schedule.state.last_run
         row = None if last_run is None else store.load_workflow(last_run)
     status = None if row is None else row.status
@@ -318,8 +332,11 @@ def _named_by_options() -> Iterator[None]:
         raise CommandRefused(f"{_OPTIONS.get(error.part, error.part)}: {error.text}") from None
 
 
-def _spec(client: Client, options: CreateOptions) -> ScheduleSpec:
-    """Return what the options say, for the deployed program's workflow. Raises what reading one of them raises."""
+def _spec(client: Client, options: CreateOptions) -> tuple[ScheduleSpec, CompiledProgram]:
+    """Return what the options say, for the deployed program's workflow, and that program.
+
+    Raises what reading an option raises.
+    """
     from afl_stream.commands.programs import checked_inputs
     from afl_stream.schedules.spec import Overlap, ScheduleSpec, zone_of
 
@@ -329,7 +346,7 @@ def _spec(client: Client, options: CreateOptions) -> ScheduleSpec:
     zone = zone_of(zone_name)
     program, name = client.definitions.find(options.workflow)
     _, inputs = checked_inputs(program, name, options.inputs, options.inputs_document)
-    return ScheduleSpec(
+    spec = ScheduleSpec(
         workflow=name,
         inputs=inputs,
         cron=options.cron,
@@ -340,6 +357,7 @@ def _spec(client: Client, options: CreateOptions) -> ScheduleSpec:
         overlap=Overlap(options.overlap),
         catch_up_ms=_length_ms("--catch-up", options.catch_up),
     )
+    return spec, program
 
 
 def _length_ms(option: str, text: str) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 from zoneinfo import ZoneInfo
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from afl.stores.public.persistence import EngineStore
     from afl_stream.schedules.documents import Schedule
     from afl_stream.schedules.spec import ScheduleSpec
+    from afl_stream.sensitive.redaction import Redaction
 
 #: Firings that are shown of those to come.
 SHOWN_FIRINGS: Final = 5
@@ -35,6 +37,37 @@ def read_schedules(store: EngineStore, terminal: Terminal) -> list[Schedule]:
                 terminal.warn(str(error))
         rows = store.schedules(after=rows[-1].id)
     return found
+
+
+def shown_schedule(schedule: Schedule, store: EngineStore, redaction: Redaction) -> Schedule:
+    """Return a schedule as a person may see it.
+
+    One that was written before its sensitive inputs were kept is judged by the program of its last run; where the store
+    has none, all of its inputs are hidden.
+    """
+    from afl_stream.sensitive.error_texts import hiding
+
+    spec, state, names = schedule.spec, schedule.state, schedule.sensitive
+    if names is None:
+        names = _names_by_last_run(schedule, store, redaction)
+    inputs = redaction.of(spec.workflow, spec.inputs, names)
+    hidden = [name for name, value in spec.inputs.items() if inputs[name] is not value]
+    if not hidden:
+        return schedule
+    hide = hiding(spec.inputs, hidden)
+    if hide is not None and state.last_refusal is not None:
+        state = replace(state, last_refusal=hide(state.last_refusal))
+    return schedule._replace(spec=replace(spec, inputs=inputs), state=state)
+
+
+def _names_by_last_run(schedule: Schedule, store: EngineStore, redaction: Redaction) -> frozenset[str]:
+    from afl_stream.evaluator.sensitive.program_marks import ProgramMarks
+
+    last_run = schedule.state.last_run
+    row = None if last_run is None else store.load_workflow(last_run)
+    if row is None or store.load_program(row.program) is None:
+        return frozenset(schedule.spec.inputs)
+    return frozenset(ProgramMarks(store, redaction.patterns).of(row.program).params_of(schedule.spec.workflow))
 
 
 def times_text(spec: ScheduleSpec) -> str:

@@ -214,7 +214,7 @@ class BatchCommits:
         if unit.schedules.outcomes:
             self.firings.update(unit.schedules.outcomes)
         if unit.outputs.dead_letters:
-            self.dead_letters.update(unit.outputs.dead_letters)
+            self.dead_letters.update(letter.reason for letter in unit.outputs.dead_letters)
         if unit.doubled:
             self._report_doubled(unit.doubled)
 

@@ -11,16 +11,23 @@ from afl_stream.wire.dead_letters import letter_fields, listing_command, reason_
 
 
 class BuriedRecord(NamedTuple):
-    """A record that became a dead letter. `said` names it for people; "": its place does."""
+    """A record that became a dead letter. `said` names it for people; "": its place does; None: they were told."""
 
     record: Record
     error: Exception
-    said: str = ""
+    said: str | None = ""
+
+    @property
+    def reason(self) -> str:
+        """Why it is one, as headers and counts name it."""
+        return reason_of(self.error)
 
 
 def warn_of_letters(warnings: LimitedLog, buried: Sequence[BuriedRecord]) -> None:
     """Warn of these records, as far as the limits of repeated warnings allow."""
     for record, error, said in buried:
+        if said is None:
+            continue
         reason = reason_of(error)
         named = said or f"the record {record.topic}[{record.partition}]@{record.offset} is a dead letter"
         warnings.warning(

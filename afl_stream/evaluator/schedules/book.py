@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
 
 from afl.core.text.exception_text import exception_text
 from afl.core.values import plain_values
@@ -15,6 +15,7 @@ from afl_stream.evaluator.outbox import SOURCE
 from afl_stream.limits import MAX_ERROR_HEADER_CHARS
 from afl_stream.schedules.documents import Schedule, ScheduleUnreadable, from_document, to_document
 from afl_stream.schedules.firings import Firing, next_look_ms
+from afl_stream.transport import Headers
 from afl_stream.wire.headers import headers_for, packed
 from afl_stream.wire.messages import Command, StartWorkflow
 
@@ -67,7 +68,8 @@ class ScheduleBook:
     def start(self, schedule: Schedule, firing: Firing) -> None:
         """Ask for a run with the batch: its start is a command in the outbox.
 
-        Raises SchemaUnavailable; EventTooLarge and ValueRefused, which are looked for when a schedule is created.
+        Raises SchemaUnavailable and KeyUnavailable; EventTooLarge and ValueRefused, which are looked for when a
+        schedule is created.
         """
         self._batch.outbox.append(self._start_record(schedule, firing))
         self.outcomes["started"] += 1
@@ -77,12 +79,16 @@ class ScheduleBook:
         self._start_record(schedule, firing)
 
     def _start_record(self, schedule: Schedule, firing: Firing) -> OutboxRecord:
-        spec = schedule.spec
+        spec, values = schedule.spec, self._context.sensitive
+        inputs: Mapping[str, Any] = spec.inputs
+        marked: Headers = ()
+        if values is not None and schedule.sensitive:
+            inputs, marked = values.firing(inputs, schedule.sensitive, firing.workflow_id)
         command = StartWorkflow(
             workflow_id=firing.workflow_id,
             workflow=spec.workflow,
             program=spec.program,
-            inputs=spec.inputs,
+            inputs=inputs,
             requested_by=f"{REQUESTED_BY}{schedule.id}",
             created_at=firing.at_ms,
         )
@@ -92,7 +98,8 @@ class ScheduleBook:
         lane = self._context.lanes.lane_of(schedule.id)
         tracing = self._context.tracing
         trace = () if tracing is None else tracing.firing_headers(firing.workflow_id)
-        headers = packed(headers_for(command, source=SOURCE, caused_by=trace, form=self._context.codec.header_form))
+        form = self._context.codec.header_form
+        headers = packed((*headers_for(command, source=SOURCE, caused_by=trace, form=form), *marked))
         return OutboxRecord(lane, topic, firing.workflow_id.encode(), value, headers)
 
     def refused(self, command: Command, error: Exception) -> None:

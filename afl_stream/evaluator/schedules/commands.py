@@ -104,9 +104,9 @@ def _put(context: EvaluatorContext, unit: UnitOfWork, command: PutSchedule, comm
         known = None  # It is repaired by this.
     if known is not None and known.state.knows(command_id):
         return False
-    spec = _checked(context, command)
+    spec, sensitive = _checked(context, command)
     paused = command.paused if command.paused is not None else known is not None and known.state.paused
-    if known is not None and known.spec == spec and known.state.paused is paused:
+    if known is not None and known[1:] == (spec, replace(known.state, paused=paused), sensitive):
         return False
     check_fires(spec, unit.now_ms)
     if known is None:
@@ -115,16 +115,17 @@ def _put(context: EvaluatorContext, unit: UnitOfWork, command: PutSchedule, comm
         state = pass_over(known.spec, known.state, unit.now_ms)
         if spec.overlap is not Overlap.QUEUE:
             state = replace(state, queued_ms=None)
-    schedule = Schedule(command.schedule_id, spec, replace(state, paused=paused))
+    schedule = Schedule(command.schedule_id, spec, replace(state, paused=paused), sensitive)
     unit.schedules.check_start(schedule, Firing(run_id(schedule.id, unit.now_ms), unit.now_ms))
     unit.schedules.keep(with_command(schedule, command_id))
     return True
 
 
-def _checked(context: EvaluatorContext, command: PutSchedule) -> ScheduleSpec:
-    """Return what a schedule is to say, with its workflow's full name; what each start would find is found here.
+def _checked(context: EvaluatorContext, command: PutSchedule) -> tuple[ScheduleSpec, frozenset[str]]:
+    """Return what a schedule is to say, with its workflow's full name, and the names of its sensitive inputs.
 
-    Raises ScheduleRefused, UnknownProgram, InputError, and what planning the workflow raises.
+    What each start would find is found here. Raises ScheduleRefused, UnknownProgram, InputError, SensitiveSchedule,
+    EncryptedSchedule, and what planning the workflow raises.
     """
     spec = spec_of(command)
     program, name = context.definitions.find(spec.workflow, spec.program)
@@ -132,4 +133,7 @@ def _checked(context: EvaluatorContext, command: PutSchedule) -> ScheduleSpec:
     if plan.scripted and not context.workflows.runs_scripts:
         raise ScriptsNotAllowed(declaration=plan.scripted[0])
     check_inputs(plan.facet, plan.schemas, dict(spec.inputs))  # type: ignore[arg-type]  # decoded values
-    return replace(spec, workflow=name)
+    values, sensitive = context.sensitive, frozenset[str]()
+    if values is not None:
+        sensitive = values.of_schedule(command.schedule_id, spec.inputs, program, name)
+    return replace(spec, workflow=name), sensitive

@@ -13,10 +13,11 @@ from afl.engine.model.plan import BlockPlan, FacetPlan, StatementPlan, WorkflowP
 from afl.engine.types import ObjectType
 from afl_stream.errors import ValueRefused
 from afl_stream.evaluator.sensitive.program_marks import ProgramMarks
-from afl_stream.sensitive.envelope import ERASED
+from afl_stream.sensitive.envelope import ERASED, is_sealed
 from afl_stream.sensitive.keys import KeyUnavailable
 from afl_stream.sensitive.marks import mark_headers
 from afl_stream.sensitive.redaction import REDACTED, Redaction
+from afl_stream.sensitive.schedule_refusals import EncryptedSchedule, SensitiveSchedule
 from afl_stream.sensitive.sealing import Sealer
 from afl_stream.settings.sensitive import SensitiveSettings
 from afl_stream.transport import Headers
@@ -90,6 +91,30 @@ class OutgoingValues:
                 f"{facet.name} has sensitive values, which are encrypted in this deployment, and its events are tasks, "
                 "which hold values as they are: dispatch it to a topic (dispatch.topic_facets), or without encryption"
             )
+
+    def of_schedule(
+        self, schedule_id: str, inputs: Mapping[str, Any], program: CompiledProgram, workflow: str
+    ) -> frozenset[str]:
+        """Return the names of a new schedule's sensitive inputs. Raises SensitiveSchedule and EncryptedSchedule."""
+        encrypted = [name for name, value in inputs.items() if is_sealed(value)]
+        if encrypted:
+            raise EncryptedSchedule(schedule_id, encrypted)
+        marks = self._marks.note(program.fingerprint, program)
+        names = frozenset(marks.params_of(workflow)).intersection(inputs)
+        if names and self._sealer is not None:
+            raise SensitiveSchedule(schedule_id, names)
+        return names
+
+    def firing(
+        self, inputs: Mapping[str, Any], names: frozenset[str], workflow_id: str
+    ) -> tuple[Mapping[str, Any], Headers]:
+        """Return the inputs of a schedule's run as they are sent, and the headers that name the sensitive ones.
+
+        A schedule may be older than the setting that encrypts. Raises KeyUnavailable.
+        """
+        if names and self._sealer is not None:
+            inputs = self._sealer.seal_values(inputs, names, workflow_id, "", "input")
+        return inputs, mark_headers(names)
 
     def milestone(self, milestone: Lifecycle, program: str) -> tuple[Lifecycle, Headers]:
         """Return a milestone with outputs, of a run or step, as it is sent, and its headers. Raises KeyUnavailable."""
