@@ -175,7 +175,7 @@ class LocalDeployment:
         """
         if workflow_id is not None:
             program, name = self.client.definitions.find(workflow)
-            check_same_start(self.store, workflow_id, name, program, inputs)
+            check_same_start(self.store, workflow_id, name, program, inputs, self.config.sensitive.patterns)
         command_id = drawn_id()
         workflow_id = self.client.start(workflow, inputs, workflow_id=workflow_id, command_id=command_id)
         self._unanswered[workflow_id] = command_id

@@ -311,7 +311,7 @@ def check_id(
         if store is None:
             return None
         plain = sealed(store, deployment_sealer(config), config.sensitive.patterns)
-        return check_same_start(plain, workflow_id, name, program, inputs)
+        return check_same_start(plain, workflow_id, name, program, inputs, config.sensitive.patterns)
 
 
 def _ending_in_store(config: StreamConfig, transport: Transport, ending: Ending) -> Ending:

@@ -146,6 +146,7 @@ def store_purge(invocation: Invocation, **given: Any) -> ExitCode:
       afl-stream store purge --workflow order-17
     """
     from afl.stores.maintenance.purge import Purge
+    from afl_stream.evaluator.sensitive.purged_inputs import PurgedInputs
 
     options = PurgeOptions(**given)
     config, terminal = invocation.settings(), invocation.terminal()
@@ -154,7 +155,7 @@ def store_purge(invocation: Invocation, **given: Any) -> ExitCode:
     purged: list[str] = []
     kept: list[str] = []
     with open_store(config) as store:
-        purge = Purge(store, clock)
+        purge = Purge(store, clock, digest_of=PurgedInputs(store, config.sensitive.patterns).digest_of)
         finished = 0 if options.dry_run else purge.finish_begun()
         rows = _named(store, options) if age_ms is None else purge.due(clock.now_ms() - age_ms)
         while page := list(islice(rows, _PAGE)):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
 from afl.core.text.masking import MASK, is_secret, masked_text
@@ -40,12 +40,15 @@ def attempt_of_answer(answer: Answer) -> int | None:
 
 
 def differences_of_start(
-    run: WorkflowRow | Tombstone, command: StartWorkflow, do_the_same: Callable[[str, str], bool]
+    run: WorkflowRow | Tombstone,
+    command: StartWorkflow,
+    do_the_same: Callable[[str, str], bool],
+    sensitive: Collection[str] = (),
 ) -> tuple[str, ...]:
     """Return how a start differs from the start of the workflow that has its id, which exists or was purged.
 
     No difference: it is a copy of that workflow's own start. `do_the_same` takes two fingerprints of programs and
-    returns whether the programs do the same.
+    returns whether the programs do the same. `sensitive` names inputs whose values are not told.
     """
     is_short = command.workflow == run.name.rsplit(".", 1)[-1]
     program = command.program or run.program
@@ -55,6 +58,7 @@ def differences_of_start(
         program,
         command.inputs,
         is_same_program=lambda: program == run.program or do_the_same(run.program, program),
+        sensitive=sensitive,
     )
 
 
@@ -65,14 +69,18 @@ def start_differences(
     inputs: Mapping[str, object],
     *,
     is_same_program: Callable[[], bool],
+    sensitive: Collection[str] = (),
 ) -> tuple[str, ...]:
-    """Return in words how a start differs from that of a workflow: in name, program, and each input."""
+    """Return in words how a start differs from that of a workflow: in name, program, and each input.
+
+    `sensitive` names inputs whose values are not told; of a purged run they are not known, and count as equal.
+    """
     found = []
     if workflow != run.name:
         found.append(f"it runs {run.name}, not {printable(workflow, _SHOWN_CHARS)}")
     elif not is_same_program():
         found.append(f"it runs program {run.program[:_SHOWN_DIGITS]}, not {printable(program[:_SHOWN_DIGITS])}")
-    if has_inputs(run, inputs):
+    if has_inputs(run, inputs, sensitive):
         return tuple(found)
     if isinstance(run, Tombstone):
         return (*found, "it had other inputs (it was purged, so they are not known any more)")
@@ -84,23 +92,25 @@ def start_differences(
     ]
     for name in names[:_MOST_INPUTS]:
         there, here = run.inputs.get(name, missing), inputs.get(name, missing)
-        shown = [_shown(name, value) if value is not missing else "left out" for value in (there, here)]
+        shown = [_shown(name, value, sensitive) if value is not missing else "left out" for value in (there, here)]
         found.append(f"input {printable(name, _SHOWN_CHARS)} is {shown[0]}, not {shown[1]}")
     if len(names) > _MOST_INPUTS:
         found.append(f"and {len(names) - _MOST_INPUTS} more inputs differ")
     return tuple(found)
 
 
-def _shown(name: str, value: object) -> str:
+def _shown(name: str, value: object, sensitive: Collection[str]) -> str:
     """Return an input's value for a message: without what may be a secret, and cut."""
-    if is_secret(name, value):
+    if name in sensitive or is_secret(name, value):
         return MASK
     return printable(masked_text(json.dumps(value, ensure_ascii=False, default=str)), _SHOWN_CHARS)
 
 
-def has_inputs(run: WorkflowRow | Tombstone, inputs: Mapping[str, object]) -> bool:
-    """Return whether a workflow was started with these inputs."""
+def has_inputs(run: WorkflowRow | Tombstone, inputs: Mapping[str, object], sensitive: Collection[str] = ()) -> bool:
+    """Return whether a workflow was started with these inputs; of a purged one the sensitive ones are not known."""
     if isinstance(run, Tombstone):
-        return run.inputs_digest == digest_of_inputs(inputs)
+        known = {name: value for name, value in inputs.items() if name not in sensitive}
+        # Earlier releases have kept the digest of all.
+        return run.inputs_digest in (digest_of_inputs(known), digest_of_inputs(inputs))
     # Python's equality would not do: for it true is 1.
     return values_equal(dict(run.inputs), dict(inputs))

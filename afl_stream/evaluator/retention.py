@@ -13,6 +13,7 @@ from afl.engine.model.store import WorkflowRow
 from afl.engine.model.tombstones import PURGING
 from afl.stores.maintenance.purge import BATCH, Purge
 from afl_stream.evaluator.context import EvaluatorContext
+from afl_stream.evaluator.sensitive.purged_inputs import PurgedInputs
 
 _log = logging.getLogger(__name__)
 
@@ -32,7 +33,8 @@ class Retention:
 
     def __init__(self, context: EvaluatorContext, probe: Probe) -> None:
         self._context = context
-        self._purge = Purge(context.store, context.clock, probe=probe)
+        digests = PurgedInputs(context.store, context.config.sensitive.patterns)
+        self._purge = Purge(context.store, context.clock, probe=probe, digest_of=digests.digest_of)
         #: Workflows that are due, as far as the current look has not come to them.
         self._due: Iterator[WorkflowRow] | None = None
         #: Buried workflows of which rows are left.

@@ -36,7 +36,8 @@ def start(context: EvaluatorContext, unit: UnitOfWork, command: StartWorkflow, r
     """Start a workflow, once. Raises AlreadyExists, UnknownProgram, TopicMissing, and what starting raises."""
     run = unit.row(command.workflow_id) or context.store.tombstone(command.workflow_id)
     if run is not None:
-        if differences := differences_of_start(run, command, context.definitions.do_the_same):
+        sensitive = () if context.sensitive is None else context.sensitive.inputs_of(run.program, run.name)
+        if differences := differences_of_start(run, command, context.definitions.do_the_same, sensitive):
             raise AlreadyExists(command.workflow_id, run.name, differences)
         if isinstance(run, WorkflowRow) and run.runnable:
             unit.continue_workflow(command.workflow_id)

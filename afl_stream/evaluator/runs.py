@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from afl.compiled.program import CompiledProgram
+from afl.compiled.sensitive import sensitive_marks
+from afl.core.sensitive import NO_PATTERNS, SensitivePatterns
 from afl.core.text.exception_text import exception_line
 from afl.engine.model.store import ENDED_STATUSES, WorkflowRow
 from afl.engine.model.tombstones import Tombstone
@@ -49,18 +51,28 @@ class Ending:
 
 
 def check_same_start(
-    store: EngineStore, workflow_id: str, name: str, program: CompiledProgram, inputs: Mapping[str, object]
+    store: EngineStore,
+    workflow_id: str,
+    name: str,
+    program: CompiledProgram,
+    inputs: Mapping[str, object],
+    patterns: SensitivePatterns = NO_PATTERNS,
 ) -> WorkflowRow | None:
     """Return the stored run of this id, if there is one, and it was started in just this way.
 
-    Raises AlreadyExists for a run of another workflow or program, or with other inputs; AlreadyPurged when the same run
-    was purged.
+    `patterns` are those of the settings that name sensitive inputs. Raises AlreadyExists for a run of another workflow
+    or program, or with other inputs; AlreadyPurged when the same run was purged.
     """
     run = store.load_workflow(workflow_id) or store.tombstone(workflow_id)
     if run is None:
         return None
     differences = start_differences(
-        run, name, program.fingerprint, inputs, is_same_program=lambda: is_pinned_by(program, run.program, store)
+        run,
+        name,
+        program.fingerprint,
+        inputs,
+        is_same_program=lambda: is_pinned_by(program, run.program, store),
+        sensitive=sensitive_marks(program, patterns).params_of(name),
     )
     if differences:
         raise AlreadyExists(workflow_id, run.name, differences)

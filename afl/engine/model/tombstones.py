@@ -22,7 +22,7 @@ class Tombstone:
     #: Qualified name of the workflow, and the fingerprint of its program.
     name: str
     program: str
-    #: The result of `digest_of_inputs` for its inputs.
+    #: The result of `digest_of_inputs` for its inputs, without the sensitive ones: these could be guessed from it.
     inputs_digest: str
     #: Its final status: COMPLETED, ERROR or CANCELLED.
     status: str

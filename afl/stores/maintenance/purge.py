@@ -56,11 +56,14 @@ class Purge:
         *,
         rows_per_slice: int = ROWS_PER_SLICE,
         probe: Probe = lambda _step: None,
+        digest_of: Callable[[WorkflowRow], str] = lambda row: digest_of_inputs(row.inputs),
     ) -> None:
+        """`digest_of` returns what is kept of a run's inputs; see Tombstone."""
         self._store = store
         self._clock = clock
         self._rows_per_slice = rows_per_slice
         self._probe = probe
+        self._digest_of = digest_of
 
     def due(
         self, ended_before_ms: int, *, wanted: Callable[[str], bool] = lambda _workflow_id: True
@@ -91,7 +94,7 @@ class Purge:
             return Begun([], [])
         self._probe("purge.chosen")
         now_ms = self._clock.now_ms()
-        burials = [Burial(tombstone_of(row, now_ms), row.revision, row.steps) for row in chosen]
+        burials = [Burial(tombstone_of(row, now_ms, self._digest_of(row)), row.revision, row.steps) for row in chosen]
         states = self._store.bury(burials, limit=self._rows_per_slice)
         self._probe("purge.buried")
         begun = [row.id for row, state in zip(chosen, states, strict=True) if state]
@@ -145,13 +148,13 @@ def has_ended_before(row: WorkflowRow, time_ms: int) -> bool:
     return row.status in ENDED_STATUSES and row.ended_at_ms < time_ms
 
 
-def tombstone_of(row: WorkflowRow, now_ms: int) -> Tombstone:
-    """Return the tombstone of a workflow that is purged now."""
+def tombstone_of(row: WorkflowRow, now_ms: int, inputs_digest: str | None = None) -> Tombstone:
+    """Return the tombstone of a workflow that is purged now; without a digest it has that of all inputs."""
     return Tombstone(
         workflow_id=row.id,
         name=row.name,
         program=row.program,
-        inputs_digest=digest_of_inputs(row.inputs),
+        inputs_digest=digest_of_inputs(row.inputs) if inputs_digest is None else inputs_digest,
         status=row.status,
         created_at_ms=row.created_at_ms,
         ended_at_ms=row.ended_at_ms,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -91,6 +91,10 @@ class OutgoingValues:
                 f"{facet.name} has sensitive values, which are encrypted in this deployment, and its events are tasks, "
                 "which hold values as they are: dispatch it to a topic (dispatch.topic_facets), or without encryption"
             )
+
+    def inputs_of(self, program: str, workflow: str) -> Collection[str]:
+        """Return the names of a workflow's sensitive inputs, by a program of the store."""
+        return self._marks.of(program).params_of(workflow)
 
     def of_schedule(
         self, schedule_id: str, inputs: Mapping[str, Any], program: CompiledProgram, workflow: str
