@@ -19,10 +19,12 @@ from afl.core.text.exception_text import exception_traceback
 from afl.engine.model.store import ENDED_STATUSES
 from afl.engine.operations.unanswered import WaitingStep, waiting_steps
 from afl_stream.agent.agent import Agent, AgentConfig
+from afl_stream.agent.observer import AgentObserver
 from afl_stream.agent.reloading import ReloadingAgent
 from afl_stream.audit.audit import Audit, AuditConfig, AuditFile
 from afl_stream.client.client import Client, Milestones, drawn_id
 from afl_stream.embedded.transport import EmbeddedTransport
+from afl_stream.evaluator.monitoring.observer import EvaluatorObserver
 from afl_stream.evaluator.runs import LONG_WAIT_S, Ending, ServiceEnded, check_same_start
 from afl_stream.evaluator.sensitive.sealed_store import sealed
 from afl_stream.evaluator.service import EvaluatorService
@@ -98,7 +100,10 @@ class LocalDeployment:
         #: By program: whether all of its events are answered here.
         self._answered: dict[str, bool] = {}
         make_private_folder(config.data_dir)
-        self._audit: Audit | None = None
+        #: The evaluator, once `run` has started it; and what takes notes for metrics, where the settings have them.
+        self.evaluator: EvaluatorService | None = None
+        self.observer = EvaluatorObserver(self.topology.facets_of) if config.metrics.are_on else None
+        self.audit: Audit | None = None
         self._milestones: Milestones | None = None
         self._base: tuple[int, int] = (0, 0)
         with ExitStack() as opened:
@@ -313,7 +318,7 @@ class LocalDeployment:
         return Progress(
             asked=asked - self._base[0],
             answered=answered - self._base[1],
-            audited=self._audit.counts.written if self._audit is not None else 0,
+            audited=self.audit.counts.written if self.audit is not None else 0,
             elapsed_s=time.monotonic() - self._started_s,
         )
 
@@ -336,7 +341,9 @@ class LocalDeployment:
     def _make_agent(
         self, handlers: Sequence[str], facets: Sequence[str], set_up_agent: Callable[[Agent], object] | None
     ) -> ReloadingAgent | None:
-        agent = ReloadingAgent(AgentConfig(stream=self.config, facets=tuple(facets)), EmbeddedTransport(self.broker))
+        observer = AgentObserver() if self.config.metrics.are_on else None
+        settings = AgentConfig(stream=self.config, facets=tuple(facets), observer=observer)
+        agent = ReloadingAgent(settings, EmbeddedTransport(self.broker))
         for argument in handlers:
             agent.load_handlers(argument)
         if set_up_agent is not None:
@@ -346,12 +353,13 @@ class LocalDeployment:
     def _run_evaluator(self, stop: threading.Event, is_ready: threading.Event) -> None:
         try:
             # Made here: consumers belong to the thread that polls them.
-            service = EvaluatorService(
+            service = self.evaluator = EvaluatorService(
                 self.config,
                 EmbeddedTransport(self.broker),
                 self.store,
                 clock=self._skipping,
                 new_store=self._new_store,
+                observer=self.observer,
             )
         except Exception as error:
             # Noted before `run` looks, and again by the guard of this thread.
@@ -377,7 +385,7 @@ class LocalDeployment:
             dead_letters=True,
         )
         audit = Audit(config, EmbeddedTransport(self.broker), AuditFile(path))
-        self._audit = audit
+        self.audit = audit
         stop = threading.Event()
         self._spawn("audit", lambda: follow(audit, stop.is_set), stop.set)
 

@@ -20,6 +20,7 @@ from afl_stream.commands.arguments import (
     handlers_option,
     inputs_document_option,
     inputs_option,
+    metrics_port_option,
     new_store_option,
     service,
     timeout_option,
@@ -76,6 +77,7 @@ class DevOptions:
 @click.option("--watch", is_flag=True, help="Stay, and take FILEs and handlers anew when they are saved.")
 @allow_scripts_option
 @new_store_option
+@metrics_port_option
 @common
 @service
 def dev_command(invocation: Invocation, **given: Any) -> ExitCode:
@@ -98,6 +100,7 @@ def dev_command(invocation: Invocation, **given: Any) -> ExitCode:
     """
     find_modules_here()
     from afl.core.clock import SkippingClock
+    from afl_stream.commands.monitoring.local import monitored_deployment
     from afl_stream.commands.programs import checked_inputs, compile_program
     from afl_stream.dev import LocalDeployment
     from afl_stream.evaluator.service import tune_collector
@@ -130,14 +133,15 @@ def dev_command(invocation: Invocation, **given: Any) -> ExitCode:
         _introduce(terminal, deployment, program)
         look = _reloading(invocation, deployment, options)
         code = ExitCode.OK
-        if planned is None:
-            terminal.remark(f"nothing is started; name a workflow with --start: {_names(program)}")
-        else:
-            plan, inputs = planned
-            workflow_id = deployment.start(plan.name, inputs, workflow_id=options.workflow_id)
-            code = _follow(invocation, deployment, workflow_id, plan, program, options.timeout_s, look)
-        if planned is None or ((options.stay or options.watch) and not deployment.is_stopping):
-            _stay(invocation, deployment, look)
+        with monitored_deployment(terminal.remark, deployment):
+            if planned is None:
+                terminal.remark(f"nothing is started; name a workflow with --start: {_names(program)}")
+            else:
+                plan, inputs = planned
+                workflow_id = deployment.start(plan.name, inputs, workflow_id=options.workflow_id)
+                code = _follow(invocation, deployment, workflow_id, plan, program, options.timeout_s, look)
+            if planned is None or ((options.stay or options.watch) and not deployment.is_stopping):
+                _stay(invocation, deployment, look)
     deployment.check()
     terminal.remark(f"every record is in {audit_path}")
     return ExitCode.WORK_LEFT if deployment.has_work_left else code

@@ -10,6 +10,7 @@ import click
 
 from afl.core.clock import epoch_ms
 from afl.core.text.printable import printable
+from afl.core.trace_context import trace_id_of
 from afl_stream.commands.arguments import common
 from afl_stream.commands.completing.values import run_ids
 from afl_stream.commands.invocation import Invocation, described_store
@@ -139,6 +140,7 @@ def _show_run(
     if row.executions_before:
         again += f", execution {row.execution_number:,}"
     terminal.line(f"{_status_text(row)}, started {time_text(row.created_at_ms)}, {took}, {row.steps:,} steps{again}")
+    terminal.line(f"trace {trace_id_of(row.id, row.trace_context)}")
     if row.inputs:
         terminal.values("inputs", row.inputs.items())
     show_result(terminal, row, program)
@@ -265,6 +267,7 @@ def _row_document(row: WorkflowRow, program: CompiledProgram | None = None) -> d
         "pending_events": row.pending_events,
         "steps_made": row.steps,
         "program": row.program,
+        "trace_id": trace_id_of(row.id, row.trace_context),
         "inputs": dict(row.inputs),
         "outputs": None if row.outputs is None else dict(row.outputs),
         "error": error_document(row.error, program),

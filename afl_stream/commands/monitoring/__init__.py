@@ -5,5 +5,6 @@ PUBLIC_MODULES = (
     "agents",
     "audits",
     "evaluators",
+    "local",
     "present",
 )

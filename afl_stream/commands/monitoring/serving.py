@@ -21,15 +21,16 @@ def monitored(
     service: str,
     source: MetricSource,
     health: Callable[[], ServiceHealth],
+    *more: MetricSource,
 ) -> Iterator[None]:
     """Serve and send the metrics of a service while this lasts, as the settings say; `remark` is told where.
 
-    Raises ConfigError, NoPortFree and NoSuchAddress.
+    `more`: the metrics of others that run in the same process. Raises ConfigError, NoPortFree and NoSuchAddress.
     """
     from afl.core.monitoring.serving import MISSING, MonitoringServer, ServiceMetrics
 
     settings = config.metrics
-    sources: Sequence[MetricSource] = (ServiceMetrics(service, health), source)
+    sources: Sequence[MetricSource] = (ServiceMetrics(service, health), source, *more)
     with ExitStack() as opened:
         if settings.port is not None:
             server = MonitoringServer(sources, health)

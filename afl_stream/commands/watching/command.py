@@ -104,11 +104,15 @@ def _follow(
 
 
 def _show(invocation: Invocation, lines: Any, milestone: Lifecycle) -> None:
-    from afl_stream.commands.watching.milestone_lines import document_of
+    from afl_stream.commands.watching.milestone_lines import colour_of, document_of
 
     if not invocation.as_json:
-        for line in lines.of(milestone):
-            invocation.terminal().line(line)
+        *before, line = lines.of(milestone)
+        terminal = invocation.terminal()
+        for day in before:
+            terminal.line(day)
+        start, kind, rest = line.partition(milestone.kind)
+        terminal.coloured((start, ""), (kind, colour_of(milestone)), (rest, ""))
         return
     from afl.core.json_objects import write_json
     from afl.core.process.standard_streams import json_for

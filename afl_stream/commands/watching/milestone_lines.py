@@ -16,6 +16,21 @@ _DETAIL_CHARS: Final = 200
 #: Answers to single commands, which only their senders want.
 _OF_COMMANDS: Final = ("command.", "workflow.described")
 
+#: On a terminal, by what the kind ends with: what went wrong, what waits, and what is done.
+_COLOURS: Final = {
+    "error": "red",
+    "failed": "red",
+    "cancelled": "yellow",
+    "paused": "yellow",
+    "retrying": "yellow",
+    "completed": "green",
+}
+
+
+def colour_of(milestone: Lifecycle) -> str:
+    """Return the colour of a milestone's kind on a terminal; "" for none."""
+    return _COLOURS.get(milestone.kind.rpartition(".")[2], "")
+
 
 def is_shown(milestone: Lifecycle) -> bool:
     """Return whether a milestone tells something of a run, and not only of a command."""
