@@ -23,6 +23,7 @@ from afl_stream.wire.messages import (
     FailureReason,
     Lifecycle,
     Message,
+    Pause,
     ProgramDefinition,
     ProgramPointer,
     RerunStep,
@@ -254,6 +255,9 @@ def _messages() -> list[Message]:
             Lifecycle(workflow_id=workflow, kind="workflow.cancelled", at=number, step_id=step_id),
             ProgramDefinition(fingerprint=workflow, encoding="zlib", program=b"\0no program"),
             ProgramPointer(workflow=workflow, fingerprint="\0"),
+            # Of no scope that there is, and with a name of none.
+            Pause(scope="\0", name=workflow, is_paused=True, at=number, reason="x" * 20_000),
+            Pause(scope="facet", name="", is_paused=True, at=number),
             Event(
                 id=f"{step_id}#1", workflow_id=workflow if number else "", execution_id="", step_id=step_id,
                 event_type="any.Ask", state="", payload={"n": 1}, attempt=number, created_at=number, deadline=number,

@@ -23,6 +23,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from afl.core.probes import Probe, no_probe
 from afl.core.process.private_files import PRIVATE_FILE, PRIVATE_FOLDER
 from afl_stream.sensitive.ciphers import KEY_BYTES, NotAuthentic, decrypt, encrypt, new_key, require_cipher
 from afl_stream.sensitive.envelope import NONCE_BYTES
@@ -65,9 +66,10 @@ class KeyCounts(NamedTuple):
 class KeyFolder:
     """The keys of a folder. Threads and processes may share it."""
 
-    def __init__(self, path: Path, master: Mapping[str, bytes] | None = None) -> None:
+    def __init__(self, path: Path, master: Mapping[str, bytes] | None = None, *, probe: Probe = no_probe) -> None:
         """Take the folder, and the master keys, current one first; None: they are in the folder's file."""
         self.path = path
+        self._probe = probe
         self._given = dict(master) if master is not None else None
         self._known: OrderedDict[str, tuple[_Stamp, DataKey]] = OrderedDict()
         self._lock = threading.Lock()
@@ -167,8 +169,9 @@ class KeyFolder:
     def drop(self, scope: str, at_ms: int) -> DataKey | None:
         """Drop the key of a workflow; see KeyProvider.
 
-        1. the file's content is overwritten where it stands, 2. a file that says so takes its name. A crash between the
-        two leaves bytes that are no key: the workflow's values are lost already, and the command is repeated.
+        1. the file's content is overwritten where it stands (`keys.overwritten`), 2. a file that says so is written
+        beside it (`keys.written`), 3. it takes its name. A crash between 1 and 3 leaves bytes that are no key: the
+        workflow's values are lost already, and the command is repeated. What 2 has written beside is no one's key.
         """
         path = self._file_of(scope)
         try:
@@ -181,7 +184,10 @@ class KeyFolder:
                 return earlier
             with contextlib.suppress(FileNotFoundError):
                 _overwrite(path)
-            _write_whole(path, json.dumps({"scope": scope, "erased_at_ms": at_ms}).encode())
+            self._probe("keys.overwritten")
+            written = _write_beside(path, json.dumps({"scope": scope, "erased_at_ms": at_ms}).encode())
+            self._probe("keys.written")
+            _take_name(written, path)
         except OSError as error:
             raise KeyUnavailable(f"the key of workflow {scope}", f"{path}: {error.strerror}") from error
         self._forget(scope)
@@ -291,7 +297,11 @@ def _write_beside(path: Path, content: bytes) -> Path:
 
 def _write_whole(path: Path, content: bytes) -> None:
     """Write a file as a whole: readers see the earlier content or this one."""
-    os.replace(_write_beside(path, content), path)
+    _take_name(_write_beside(path, content), path)
+
+
+def _take_name(written: Path, path: Path) -> None:
+    os.replace(written, path)
     _sync_folder(path.parent)
 
 

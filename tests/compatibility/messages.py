@@ -17,6 +17,7 @@ from afl_stream.wire.messages import (
     FailureReason,
     Lifecycle,
     Message,
+    Pause,
     ProgramDefinition,
     ProgramPointer,
     RerunStep,
@@ -100,6 +101,7 @@ MESSAGES: Final[dict[str, Message]] = {
     ),
     "pointer": ProgramPointer(workflow="shop.Buy", fingerprint="f" * 64),
     "claim": StoreClaim(store="s", mark="m", number=3, location="host:/store", host="host", at=AT_MS),
+    "pause": Pause(scope="facet", name="shop.Charge", is_paused=True, at=AT_MS, reason="the bank is down"),
 }
 
 

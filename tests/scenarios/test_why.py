@@ -7,7 +7,7 @@ from typing import Final
 import pytest
 
 from afl.engine.model.entities import HandlerRegistration
-from afl_stream.agent.agent import HandlerContext
+from afl_stream.agent.agent import Deferred, HandlerContext
 from afl_stream.errors import AnswerRefused
 from afl_stream.settings.config import AnswerSettings, DispatchSettings
 from afl_stream.visibility.waiting import CauseCode, UnknownRun, Wait, WaitReport, explain
@@ -267,6 +267,20 @@ def test_an_event_that_became_a_dead_letter_is_told_with_the_reason(deployment: 
 
     assert "ValueError: " in text
     assert "the bank cannot read it" in text
+
+
+def test_an_event_that_is_finished_and_has_no_answer_is_told(deployment: Deployment) -> None:
+    waiting(deployment)
+    # The handler has ended, and says that the answer comes from elsewhere.
+    deployment.worker({FACET: lambda _payload, _context: Deferred()})
+    deployment.settle()
+
+    report = why(deployment)
+
+    assert "has finished its event (offset 0, next 1)" in text_of(report, CauseCode.ANSWER_MISSING)
+    (cause,) = [cause for cause in the_wait(report).causes if cause.code == CauseCode.ANSWER_MISSING]
+    step = deployment.step("w1", FACET)
+    assert cause.commands == (("continue", step.id, "--result", '{"receipt": <String>}'),)
 
 
 def test_an_answer_that_was_refused_is_told_with_the_time_and_the_reason(world: World) -> None:

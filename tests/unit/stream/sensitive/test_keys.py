@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from afl.core.process.crashes import Crash
+from afl_stream.embedded.transport import Faults
 from afl_stream.sensitive.key_files import KeyFolder, read_master_keys
 from afl_stream.sensitive.keys import KeyFileRefused, KeysMissing, KeyUnavailable
 
@@ -117,14 +119,25 @@ def test_a_dropped_key_is_gone_for_every_process_and_never_made_again(keys: KeyF
     assert keys.counted().erased == 1
 
 
-def test_a_drop_that_was_cut_short_is_repeated(keys: KeyFolder) -> None:
-    keys.data_key("w1", create=True)
-    (path,) = (keys.path / "data").glob("??/*")
-    # As it is between the two writes of a drop.
-    path.write_bytes(b"\x00" * path.stat().st_size)
+@pytest.mark.parametrize("point", ["keys.overwritten", "keys.written"])
+def test_a_drop_that_was_cut_short_has_lost_the_key_and_is_repeated(keys: KeyFolder, point: str) -> None:
+    made = keys.data_key("w1", create=True)
+    assert made is not None
+    keys.data_key("w2", create=True)
+    (path,) = (path for path in (keys.path / "data").glob("??/*") if b"w1" in path.read_bytes())
+    wrapped = json.loads(path.read_bytes())["wrapped"].encode()
+    faults = Faults()
+    faults.fail_at(point)
+
+    with pytest.raises(Crash):
+        KeyFolder(keys.path, probe=faults.probe).drop("w1", 7)
+
+    assert all(wrapped not in found.read_bytes() for found in keys.path.rglob("*") if found.is_file())
     with pytest.raises(KeyUnavailable, match="is damaged"):
         KeyFolder(keys.path).data_key("w1")
 
-    keys.drop("w1", 7)
-
-    assert json.loads(path.read_bytes()) == {"scope": "w1", "erased_at_ms": 7}
+    assert KeyFolder(keys.path).drop("w1", 8) is None
+    assert json.loads(path.read_bytes()) == {"scope": "w1", "erased_at_ms": 8}
+    other = KeyFolder(keys.path).data_key("w2")
+    assert other is not None
+    assert not other.is_erased
