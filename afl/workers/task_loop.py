@@ -30,6 +30,7 @@ from afl.workers.call_threads import Calls, CallsHere, CallThreads
 from afl.workers.lease_watch import LeaseWatch
 from afl.workers.liveness import Liveness
 from afl.workers.misspelt_handlers import MisspeltHandlers
+from afl.workers.pauses import HeededPauses
 from afl.workers.server_record import ServerRecord
 from afl.workers.task_work import HandlerSource, Job, TaskWork
 from afl.workers.timer_turns import TimerTurns
@@ -110,6 +111,7 @@ class TaskLoop:
         #: The thread in which `run` was called.
         self._runs_in = 0
         self._next_sweep_s = float("-inf")
+        self._pauses = HeededPauses(store, self._clock)
         self._leases = LeaseWatch(store, self._clock, settings.lease_ms)
         self._beside = beside
         self._sweep_more = sweep
@@ -336,9 +338,7 @@ class TaskLoop:
 
     def _claim(self, lease_ms: int) -> TaskDefinition | None:
         names = self._wanted()
-        if not names:
-            return None
-        return self._store.claim_task(names, self._settings.task_list, owner=self._owner, lease_ms=lease_ms)
+        return self._pauses.claim(names, self._settings.task_list, self._owner, lease_ms) if names else None
 
     def _wanted(self) -> list[str]:
         """Return the names of waiting tasks that have handlers, also by short names."""

@@ -546,6 +546,16 @@ class PublicFaceContract(LeaseContract):
         assert store.claim_task(["shop.Pay"], "special") is None
         assert store.claim_task([]) is None
 
+    def test_tasks_of_excepted_workflows_wait(self, store: WholeStore) -> None:
+        for number, step_id in enumerate(("w1:0a", "w1:0b", "w11:0a", "", "w2:0a")):
+            store.save_task(task(f"t{number}", step_id=step_id, created=number))
+
+        claimed = [store.claim_task(["shop.Pay"], except_workflows={"w1", "w2", "w"}) for _ in range(3)]
+
+        assert [found and found.uuid for found in claimed] == ["t2", "t3", None]
+        rest = [store.claim_task(["shop.Pay"]) for _ in range(3)]
+        assert [found and found.uuid for found in rest] == ["t0", "t1", "t4"]
+
     def test_tasks_of_one_age_are_claimed_in_order_of_arrival(self, store: WholeStore) -> None:
         for task_id in ("c", "a", "b"):
             store.save_task(task(task_id))

@@ -5,6 +5,7 @@ PUBLIC_MODULES = (
     "entities",
     "history",
     "parked",
+    "pauses",
     "plan",
     "records",
     "schedules",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import AbstractContextManager
 from copy import deepcopy
 from itertools import islice
@@ -398,10 +398,10 @@ class MemoryStore(MemoryParked, MemoryTimers, MemoryHistory, MemorySchedules, Me
         return cast(dict[str, object], self._tasks) if kind is TaskDefinition else self._entities[kind]
 
     def _claim(
-        self, task_names: Sequence[str], task_list: str, now_ms: int, owner: str = "", lease_expires: int = 0
+        self, task_names: Sequence[str], task_list: str, now_ms: int, owner: str, lease_expires: int, but: Set[str]
     ) -> TaskDefinition | None:
         with self._lock:
-            return self._task_queue.claim(task_names, task_list, now_ms, owner, lease_expires)
+            return self._task_queue.claim(task_names, task_list, now_ms, owner, lease_expires, but)
 
     def pending_task_names(self, task_list: str = "default") -> list[str]:
         """Return the names of the unclaimed tasks of a list."""

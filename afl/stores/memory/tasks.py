@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import replace
 from heapq import heappop, heappush
 from typing import cast
@@ -113,17 +113,18 @@ class MemoryTasks:
         return [queue[1] for queue in queues if self._oldest(queue) is not None]
 
     def claim(
-        self, task_names: Sequence[str], task_list: str, now_ms: int, owner: str = "", lease_expires: int = 0
+        self, task_names: Sequence[str], task_list: str, now_ms: int, owner: str, lease_expires: int, but: Set[str]
     ) -> TaskDefinition | None:
         """Move the oldest pending task of these names to running; return a copy of it."""
-        found = [entry for name in set(task_names) if (entry := self._oldest((task_list, name))) is not None]
+        queues = [(task_list, name) for name in set(task_names)]
+        found = [entry for queue in queues if (entry := self._oldest(queue, but)) is not None]
         if not found:
             return None
         claimed = claimed_task(self.by_id[min(found)[2]], owner, now_ms, lease_expires)
         self.put(claimed)
         return _copy(claimed)
 
-    def _oldest(self, name: tuple[str, str]) -> tuple[int, int, str] | None:
+    def _oldest(self, name: tuple[str, str], but: Set[str] = frozenset()) -> tuple[int, int, str] | None:
         queue = self._queues.get(name)
         if not queue:
             return None
@@ -133,7 +134,7 @@ class MemoryTasks:
             entry = queue[0]
             if self._entries.get(entry[2]) != (name, entry):
                 heappop(queue)
-            elif self.by_id[entry[2]].step_id in self._running:
+            elif (task := self.by_id[entry[2]]).step_id in self._running or task.step_id.partition(":")[0] in but:
                 blocked.append(heappop(queue))
             else:
                 oldest = entry

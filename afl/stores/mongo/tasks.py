@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from contextlib import AbstractContextManager
 from typing import Any, Final, TypeVar
 
@@ -38,13 +38,16 @@ class MongoTasks(PublicTasks):
         """Return the entity of a document."""
 
     def _claim(
-        self, task_names: Sequence[str], task_list: str, now_ms: int, owner: str = "", lease_expires: int = 0
+        self, task_names: Sequence[str], task_list: str, now_ms: int, owner: str, lease_expires: int, but: Set[str]
     ) -> TaskDefinition | None:
         wanted: dict[str, object] = {
             "state": TaskState.PENDING,
             "task_list_name": key_of(task_list),
             "name": {"$in": [key_of(name) for name in set(task_names)]},
         }
+        if but:
+            # Ids of steps begin with that of their workflow, and ";" comes after ":".
+            wanted["$nor"] = [{"step_id": {"$gte": key_of(f"{run}:"), "$lt": key_of(f"{run};")}} for run in but]
         claim = task_changes(**claim_fields(owner, now_ms, lease_expires))
         oldest = [("created", ASCENDING), *BY_ARRIVAL]
         with self._reading(TASKS) as tasks:

@@ -1,6 +1,6 @@
 """The users' face of every store: steps, events, tasks, locks and registrations as public objects."""
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
@@ -115,11 +115,18 @@ class PersistenceAPI(Protocol):
     def get_pending_tasks(self, task_list: str) -> Sequence[TaskDefinition]: ...
     def save_task(self, task: TaskDefinition) -> None: ...
     def claim_task(
-        self, task_names: list[str], task_list: str = "default", *, owner: str = "", lease_ms: int = 0
+        self,
+        task_names: list[str],
+        task_list: str = "default",
+        *,
+        owner: str = "",
+        lease_ms: int = 0,
+        except_workflows: Set[str] = frozenset(),
     ) -> TaskDefinition | None:
         """Move the oldest matching pending task to running and return it; no two callers get the same one.
 
-        With `lease_ms`, the owner has the claim for that long; `renew_leases` extends it.
+        With `lease_ms`, the owner has the claim for that long; `renew_leases` extends it. Tasks of
+        `except_workflows` wait.
         """
 
     def save_log(self, log: LogDefinition) -> None: ...

@@ -7,7 +7,7 @@ There is one mechanism for claims: a running task names its owner and the end of
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Final, TypeVar
@@ -59,9 +59,12 @@ class PublicTasks(ABC):
 
     @abstractmethod
     def _claim(
-        self, task_names: Sequence[str], task_list: str, now_ms: int, owner: str = "", lease_expires: int = 0
+        self, task_names: Sequence[str], task_list: str, now_ms: int, owner: str, lease_expires: int, but: Set[str]
     ) -> TaskDefinition | None:
-        """Move the oldest pending task of these names to running, with this owner and lease."""
+        """Move the oldest pending task of these names to running, with this owner and lease.
+
+        Those of the workflows `but` wait.
+        """
 
     def _expired_tasks(self, now_ms: int) -> list[TaskDefinition]:
         """Return the running tasks whose lease has expired."""
@@ -93,15 +96,22 @@ class PublicTasks(ABC):
         self._put(task)
 
     def claim_task(
-        self, task_names: list[str], task_list: str = "default", *, owner: str = "", lease_ms: int = 0
+        self,
+        task_names: list[str],
+        task_list: str = "default",
+        *,
+        owner: str = "",
+        lease_ms: int = 0,
+        except_workflows: Set[str] = frozenset(),
     ) -> TaskDefinition | None:
         """Move the oldest pending task of these names to running and return it; None when there is none.
 
         No two callers get the same one, and a task is not given out while another one of its step is running. With
-        `lease_ms`, the owner has the claim for that long; else until the task ends.
+        `lease_ms`, the owner has the claim for that long; else until the task ends. Tasks of `except_workflows` wait.
         """
         now_ms = self._clock.now_ms()
-        return self._claim(task_names, task_list, now_ms, owner, now_ms + lease_ms if lease_ms else 0)
+        expires_ms = now_ms + lease_ms if lease_ms else 0
+        return self._claim(task_names, task_list, now_ms, owner, expires_ms, except_workflows)
 
     def renew_leases(self, task_ids: Sequence[str], owner: str, lease_ms: int) -> list[str]:
         """Renew these claims for that long from now; return the ids of those that the owner has lost.

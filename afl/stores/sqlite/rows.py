@@ -115,11 +115,13 @@ ON CONFLICT(id) DO UPDATE SET
     headers = excluded.headers, parked_at_ms = excluded.parked_at_ms, expires_at_ms = excluded.expires_at_ms
 """
 
-#: The oldest claimable task of a list under one name. Parameters: list, name.
+#: The oldest claimable task of a list under one name. Parameters: list, name, and ids of workflows whose tasks wait,
+#: which ids of steps begin with.
 SELECT_OLDEST_PENDING: Final = """
 SELECT created, sequence, document FROM tasks t
 WHERE state = 'pending' AND task_list_name = ? AND name = ? AND (step_id = '' OR NOT EXISTS (
     SELECT 1 FROM tasks r WHERE r.step_id = t.step_id AND r.state = 'running' AND r.step_id <> ''))
+    AND substr(t.step_id, 1, instr(t.step_id, ':') - 1) NOT IN (SELECT value FROM json_each(?))
 ORDER BY created, sequence LIMIT 1
 """
 #: The names of waiting tasks of a list, each found by one step through the index. Parameter: list.

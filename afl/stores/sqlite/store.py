@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Set
 from contextlib import AbstractContextManager
 from functools import partial
 from operator import itemgetter
@@ -381,13 +382,13 @@ class SqliteStore(
             return db.execute(f"DELETE FROM {ENTITY_TABLES[kind].name} WHERE key = ?", (key_of(key),)).rowcount > 0
 
     def _claim(
-        self, task_names: Sequence[str], task_list: str, now_ms: int, owner: str = "", lease_expires: int = 0
+        self, task_names: Sequence[str], task_list: str, now_ms: int, owner: str, lease_expires: int, but: Set[str]
     ) -> TaskDefinition | None:
         # Looked for without the write lock first: pollers ask far more often than there is work.
-        if self._oldest_pending(task_names, task_list) is None:
+        if self._oldest_pending(task_names, task_list, but) is None:
             return None
         with self._file.writing() as db:
-            task = self._oldest_pending(task_names, task_list)
+            task = self._oldest_pending(task_names, task_list, but)
             if task is not None:
                 task = claimed_task(task, owner, now_ms, lease_expires)
                 self._write_entity(db, task)
@@ -401,10 +402,10 @@ class SqliteStore(
         running = [self._entity(TaskDefinition, row[0]) for row in self._file.rows(SELECT_RUNNING_TASKS)]
         return [task for task in running if 0 < task.lease_expires <= now_ms]
 
-    def _oldest_pending(self, task_names: Sequence[str], task_list: str) -> TaskDefinition | None:
-        found = []
+    def _oldest_pending(self, task_names: Sequence[str], task_list: str, but: Set[str]) -> TaskDefinition | None:
+        found, excepted = [], json.dumps(list(but))
         for name in set(task_names):
-            found += self._file.rows(SELECT_OLDEST_PENDING, (key_of(task_list), key_of(name)))
+            found += self._file.rows(SELECT_OLDEST_PENDING, (key_of(task_list), key_of(name), excepted))
         return self._entity(TaskDefinition, min(found)[2]) if found else None
 
     # Rows to objects.

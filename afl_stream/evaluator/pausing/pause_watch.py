@@ -6,6 +6,10 @@ import logging
 from typing import Final
 
 from afl.core.clock import MonotonicClock, monotonic_s
+from afl.engine.errors import WorkflowConflict
+from afl.engine.model.pauses import PAUSES_ROW, StoredPause, StoredPauses, stored_pauses
+from afl.engine.model.schedules import ScheduleChange, ScheduleRow
+from afl.engine.model.store import Batch
 from afl_stream.errors import SchemaUnavailable
 from afl_stream.evaluator.context import EvaluatorContext
 from afl_stream.evaluator.sweeps import Sweeps
@@ -22,9 +26,10 @@ _KNOWN_FOR_S: Final = 60.0
 class PauseWatch:
     """Looks for new pauses, and lets what was resumed continue. Belongs to the loop's thread.
 
-    A pause is a record on the definitions topic, and nothing of it is in the store: a paused workflow is stored as
-    runnable, as one over its budget is, and an event that is held back is a row of the outbox. A crash at any moment
-    leaves both as they are; the next owner reads the topic before it reads anything else.
+    A pause is a record on the definitions topic, and its effects leave no mark in the store: a paused workflow is
+    stored as runnable, as one over its budget is, and an event that is held back is a row of the outbox. A crash at any
+    moment leaves both as they are; the next owner reads the topic before it reads anything else. Only for those who
+    read no topic, such as pollers, each evaluator that hears of a change copies the pauses to a row of the store.
     """
 
     def __init__(self, context: EvaluatorContext, sweeps: Sweeps, clock_s: MonotonicClock = monotonic_s) -> None:
@@ -33,6 +38,8 @@ class PauseWatch:
         self._clock_s = clock_s
         self._looked_s = clock_s()
         self._version = self._pauses.version
+        #: The version that the store has, as far as this evaluator knows.
+        self._stored_version = -1
 
     @property
     def _pauses(self) -> Pauses:
@@ -52,3 +59,19 @@ class PauseWatch:
             for pause in self._pauses:
                 _log.info("paused: %s %s", pause.scope, pause.name)
             self._sweeps.queue_runnable(self._context.lanes.owned)
+        if self._stored_version != self._version and self._context.lanes.owned:
+            self._store_pauses()
+
+    def _store_pauses(self) -> None:
+        """Copy the pauses to the store, unless it has them."""
+        store, version = self._context.store, self._version
+        found = tuple(StoredPause(p.scope, p.name, p.at, p.reason or "") for p in self._pauses)
+        row = store.schedule(PAUSES_ROW)
+        if stored_pauses(None if row is None else row.document).pauses != found:
+            revision = 0 if row is None else row.revision
+            kept = ScheduleRow(PAUSES_ROW, revision + 1, None, StoredPauses(found).document())
+            try:
+                store.commit_batch(Batch(schedules=[ScheduleChange(PAUSES_ROW, revision, kept)]))
+            except WorkflowConflict:
+                return  # Another evaluator was first; the next look compares again.
+        self._stored_version = version
