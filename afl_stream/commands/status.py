@@ -59,7 +59,7 @@ def status_command(
         if workflow_id is None:
             rows = store.list_workflows(limit=limit)
             _show_runs(terminal, rows)
-            _show_pauses(invocation, terminal, rows)
+            _show_pauses(invocation, terminal, store, rows)
         else:
             _show_run(invocation, terminal, store, workflow_id, all_steps=all_steps)
     return ExitCode.OK
@@ -91,14 +91,15 @@ def _show_runs(terminal: Terminal, rows: Sequence[WorkflowRow]) -> None:
     )
 
 
-def _show_pauses(invocation: Invocation, terminal: Terminal, rows: Sequence[WorkflowRow]) -> None:
+def _show_pauses(invocation: Invocation, terminal: Terminal, store: EngineStore, rows: Sequence[WorkflowRow]) -> None:
     """Say what is paused, to people who look at runs that have not ended."""
     from afl.engine.model.store import ENDED_STATUSES
-    from afl_stream.commands.waiting.pauses_here import pause_remark, pauses_here
+    from afl_stream.commands.waiting.pauses_here import pause_remark, pauses_here, pauses_of_store
 
     if terminal.as_json or all(row.status in ENDED_STATUSES for row in rows):
         return
-    for pause in pauses_here(invocation) or ():
+    here = pauses_here(invocation)
+    for pause in pauses_of_store(store) if here is None else here:
         if pause.scope != "workflow" or any(row.id == pause.name for row in rows):
             terminal.line(pause_remark(invocation, pause))
 
@@ -151,7 +152,7 @@ def _show_run(
     if waiting:
         show_waiting(invocation, terminal, waiting, plan)
         _show_dead_letters(invocation, terminal, row, [step.step_id for step in waiting if not step.asks_nobody])
-    _show_pauses(invocation, terminal, [row])
+    _show_pauses(invocation, terminal, store, [row])
 
 
 def _show_dead_letters(invocation: Invocation, terminal: Terminal, row: WorkflowRow, waiting: Sequence[str]) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from afl.core.trace_context import derived_trace_id
+from afl_stream.embedded.transport import EmbeddedBroker
 from tests.scenarios.command_lines import CommandLine
 
 
@@ -68,6 +70,28 @@ def test_pause_alone_says_what_is_paused(waiting: CommandLine) -> None:
     assert waiting("pause", "--all", "--reason", "a move").code == 0
 
     assert "a move" in waiting("pause").out
+
+
+def test_watch_says_what_is_paused(waiting: CommandLine) -> None:
+    assert waiting("pause", "--facet", "Note", "--reason", "the printer is away").code == 0
+    assert waiting("pause", "--workflow", "w9").code == 0
+
+    one, every = waiting("watch", "w1", "--timeout", "0.1"), waiting("watch", "--timeout", "0.1")
+
+    assert "the printer is away" in one.err
+    assert "w9" not in one.err
+    assert "run w9 is paused" in every.err or "workflow w9 is paused" in every.err
+
+
+def test_what_an_evaluator_has_heard_is_known_while_another_process_has_the_log(waiting: CommandLine) -> None:
+    assert waiting("pause", "--facet", "Note").code == 0
+    assert waiting("evaluator", "--until-idle").code == 0
+
+    with closing(EmbeddedBroker(waiting.data_dir / "log.sqlite3")):
+        shown, watched = waiting("status", "w1"), waiting("watch", "w1", "--timeout", "0.1")
+
+    assert "afl-stream resume --facet net.Note" in shown.out
+    assert "net.Note is paused" in watched.err
 
 
 def test_status_names_the_trace(waiting: CommandLine) -> None:

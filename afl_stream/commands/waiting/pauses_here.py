@@ -10,6 +10,7 @@ from afl_stream.commands.invocation import Invocation, open_transport
 from afl_stream.wire.pauses import Pauses
 
 if TYPE_CHECKING:
+    from afl.stores.public.persistence import EngineStore
     from afl_stream.wire.messages import Pause
 
 #: How long a broker may take to answer.
@@ -29,6 +30,18 @@ def pauses_here(invocation: Invocation) -> Pauses | None:
             return client.definitions.pauses
     except AFLError:
         return None
+
+
+def pauses_of_store(store: EngineStore) -> list[Pause]:
+    """Return what is paused by the store, to which evaluators copy the pauses that they have heard of."""
+    from afl.engine.model.pauses import PAUSES_ROW, stored_pauses
+    from afl_stream.wire.messages import Pause
+
+    row = store.schedule(PAUSES_ROW)
+    return [
+        Pause(scope=found.scope, name=found.name, is_paused=True, at=found.at_ms, reason=found.reason or None)
+        for found in stored_pauses(None if row is None else row.document).pauses
+    ]
 
 
 def pause_remark(invocation: Invocation, pause: Pause) -> str:

@@ -166,6 +166,7 @@ def _milestones_of_store(
     from afl.core.clock import epoch_ms
     from afl_stream.commands.invocation import described_store
     from afl_stream.commands.runs.short_ids import meant_id
+    from afl_stream.commands.watching.shown_pauses import ShownPauses
     from afl_stream.commands.watching.stored_runs import StoredRuns
 
     config, terminal = invocation.settings(), invocation.terminal()
@@ -176,13 +177,15 @@ def _milestones_of_store(
             workflow_id = meant_id(store, terminal, workflow_id)
         runs = StoredRuns(store, workflow_id, since_ms=None if whole else since_ms)
         terminal.remark(f"milestones of {workflow_id or 'all runs'} in {described_store(config)}; Ctrl-C ends it")
-        is_first = True
+        is_first, pauses = True, ShownPauses(invocation, store, workflow_id)
 
         def read(timeout_s: float) -> tuple[list[Lifecycle], bool]:
             nonlocal is_first
             if not is_first:
                 stop.wait(timeout_s)
             is_first = False
+            for line in pauses.look():
+                terminal.remark(line)
             return runs.look(), False
 
         yield read
