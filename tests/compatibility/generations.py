@@ -19,6 +19,9 @@ GENERATION_1: Final = FIXTURES / "generation_1"
 _PACKED: Final = re.compile(r"78(?:01|5e|9c|da)|\"e(?:A|F|J|N)[A-Za-z0-9+/]{20}")
 #: The headers of a schema's record: the first one's name behind its length.
 _SCHEMA_HEADERS: Final = re.compile(rf"X'0f000000{b'afl_fingerprint'.hex()}[0-9a-f]*'", re.IGNORECASE)
+#: A record whose value is the text of a schema, under the digest of it.
+_SCHEMA_START: Final = b'{\n  "type": "record"'.hex()
+_SCHEMA: Final = re.compile(rf"CAST\('([0-9a-f]{{64}})' AS BLOB\), X'({_SCHEMA_START}[0-9a-f]*)'")
 #: How much of a difference is shown.
 _SHOWN_LINES: Final = 20
 _SHOWN_CHARS: Final = 400
@@ -54,6 +57,26 @@ def without_dead_letters(log: str) -> str:
 def without_schema_headers(log: str) -> str:
     """Leave out the headers of schemas, which had none before."""
     return _SCHEMA_HEADERS.sub("NULL", log)
+
+
+def without_documentation(log: str) -> str:
+    """Leave the documentation out of the records that are schemas, and what names them by their whole text.
+
+    It is for people: a schema is known by what is left of it without that.
+    """
+    return "\n".join(_SCHEMA.sub(_undocumented, line) for line in log.splitlines())
+
+
+def _undocumented(found: re.Match[str]) -> str:
+    schema = json.loads(bytes.fromhex(found[2]))
+    plain = json.dumps(_without_docs(schema)).encode().hex()
+    return f"CAST('the schema' AS BLOB), X'{plain}'"
+
+
+def _without_docs(part: object) -> object:
+    if isinstance(part, dict):
+        return {name: _without_docs(value) for name, value in part.items() if name != "doc"}
+    return [_without_docs(value) for value in part] if isinstance(part, list) else part
 
 
 def differences(written: str, kept: str) -> list[str]:

@@ -28,6 +28,7 @@ from tests.compatibility.generations import (
     restored_log,
     text_of,
     without_dead_letters,
+    without_documentation,
     without_schema_headers,
 )
 from tests.compatibility.messages import MESSAGES, TRACE, VALUES
@@ -114,8 +115,11 @@ def test_headers_tell_type_source_time_subject_and_trace() -> None:
 
 
 def test_the_same_story_writes_the_same_log(told_again: Told) -> None:
-    written = without_schema_headers(without_dead_letters(told_again.log))
-    assert differences(written, without_dead_letters(text_of("log.sql"))) == []
+    written, kept = (
+        without_documentation(without_schema_headers(without_dead_letters(log)))
+        for log in (told_again.log, text_of("log.sql"))
+    )
+    assert differences(written, kept) == []
     assert told_again.answers == text_of("answers.jsonl")
 
 
