@@ -22,6 +22,7 @@ from afl_stream.agent.agent import Agent, AgentConfig
 from afl_stream.agent.observer import AgentObserver
 from afl_stream.agent.reloading import ReloadingAgent
 from afl_stream.audit.audit import Audit, AuditConfig, AuditFile
+from afl_stream.audit.following import follow
 from afl_stream.client.client import Client, Milestones, drawn_id
 from afl_stream.embedded.transport import EmbeddedTransport
 from afl_stream.evaluator.monitoring.observer import EvaluatorObserver
@@ -45,7 +46,6 @@ _LOOK_INTERVAL_S = 0.1
 #: How long nothing may move before a wait asks whether a handler here could answer the open events.
 _QUIET_S = 0.5
 #: Empty reads after which the audit has read everything.
-_EMPTY_READS = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -439,16 +439,3 @@ class LocalDeployment:
             thread.join()
         self._threads.clear()
         self._opened.close()
-
-
-def follow(audit: Audit, should_stop: Callable[[], bool], *, until_idle: bool = False) -> None:
-    """Run an audit until it is told to stop, or (`until_idle`) until it has read everything; then read to the end."""
-    empty = 0
-    try:
-        while empty < _EMPTY_READS:
-            before = audit.counts
-            lines = audit.turn(audit.config.poll_timeout_s)
-            moved = lines or audit.counts.repeated != before.repeated
-            empty = 0 if moved or not (until_idle or should_stop()) else empty + 1
-    finally:
-        audit.close()

@@ -24,6 +24,7 @@ PUBLIC_MODULES = (
     "audit",
     "config",
     "filters",
+    "following",
     "group",
     "metrics",
     "parquet_sink",

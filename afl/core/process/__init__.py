@@ -8,6 +8,7 @@ PUBLIC_MODULES = (
     "click_options",
     "collector",
     "crashes",
+    "database_headers",
     "file_holders",
     "long_waits",
     "private_files",
