@@ -3,6 +3,7 @@
 import os
 import re
 import shlex
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -144,6 +145,14 @@ def test_every_target_that_the_readme_has_people_make_is_made_by_ci_or_run_by_a_
 
     assert named - in_ci - run == set()
     assert {"demo", "test", "demo-kafka", "kafka-up", "kafka-down"} <= named
+
+
+def test_the_readme_has_every_extra_that_users_install() -> None:
+    listed = re.findall(r"^\| `(\w+)` \| [^|]+ \|$", (_ROOT / "README.md").read_text(), re.MULTILINE)
+    declared = tomllib.loads((_ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+
+    # The others are for work on this repository: tests, peers of benchmarks.
+    assert sorted(listed) == sorted(set(declared) - {"benchmarks", "celery", "dev", "faust", "java", "quix"})
 
 
 def test_the_readme_has_every_command() -> None:
