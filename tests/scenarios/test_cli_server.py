@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import subprocess
+import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -113,6 +114,35 @@ def test_a_second_server_on_the_folder_is_told_who_holds_it(command_line: Comman
         assert refused.code == 3
         assert f"in use by process {server.pid}" in refused.err
         assert str(command_line.data_dir) in refused.err
+
+
+def test_the_servers_pages_and_commands_see_the_same_run_to_its_end(command_line: CommandLine) -> None:
+    server = command_line.process("server", command_line.program, "--json")
+    try:
+        assert server.stdout is not None
+        found = ""
+        while "}" not in found:
+            found += server.stdout.readline()
+        address = json.loads(found)["dashboard"]
+        command_line("start", "Watch", "--input", "hosts=[]", "--id", "w1")
+
+        def shown() -> str:
+            with urllib.request.urlopen(f"{address}/api/runs", timeout=10) as response:
+                (run,) = json.load(response)["workflows"]
+            return str(run["status"])
+
+        # The pages open the store a second time in the server's process, and commands come and go beside it.
+        eventually(lambda: shown() == "WAITING", _DEADLINE_S)
+        steps = command_line.run("status", "w1", "--json").document["steps"]
+        (note,) = (step["step_id"] for step in steps if step["facet"] == "net.Note")
+        command_line.run("continue", note, "--result", '{"ok": true}')
+
+        eventually(lambda: command_line.run("status", "w1", "--json").document["status"] == "COMPLETED", _DEADLINE_S)
+        assert shown() == "COMPLETED"
+    finally:
+        server.send_signal(signal.SIGTERM)
+        _, err = server.communicate()
+    assert (server.returncode, "Traceback" in err) == (0, False)
 
 
 def test_a_server_says_where_it_is_and_what_to_type(command_line: CommandLine) -> None:
