@@ -89,6 +89,8 @@ class Invocation(AsyncIterator[TopicEvent]):
                     if self._has_to_ask:
                         self._has_to_ask = False
                         await self._begin(self)
+                        # Output and report may have come meanwhile; the output goes first.
+                        continue
                     if self._report is not None and not self._missing:
                         self._ended(self._report)
                     self._news = asyncio.get_running_loop().create_future()

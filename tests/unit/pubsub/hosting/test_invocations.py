@@ -126,6 +126,27 @@ def test_a_report_with_more_output_than_was_read_was_for_another_caller() -> Non
     asyncio.run(scenario())
 
 
+def test_output_that_comes_while_a_question_is_still_being_asked_is_not_lost_at_the_end() -> None:
+    class AnsweredAtOnce(Followed):
+        async def _begin(self, invocation: Invocation) -> None:
+            if not invocation.asked:
+                invocation.asked = {"input"}
+                return
+            invocation.asked = {"question"}
+            self.invocation.take(event("before"))
+            self.told(report(heard=frozenset({"input", "question"}), outputs={"out": (2, 11)}), 11)
+
+    async def scenario() -> list[object]:
+        followed = AnsweredAtOnce(is_whole=True)
+        followed.invocation.may_be_next = True
+        reading = await followed.begun()
+        followed.invocation.take(event("after"))
+        followed.told(report(outputs={"out": (2, 9)}), 9)
+        return await reading
+
+    assert asyncio.run(scenario()) == ["after", "before"]
+
+
 @pytest.mark.parametrize(("node", "error"), [("print", NodeFailed), ("", RequestFailed)])
 def test_a_failed_request_raises_why(node: str, error: type[Exception]) -> None:
     async def scenario() -> None:
