@@ -26,7 +26,6 @@ from afl_stream.agent.event_lines import EventLines
 from afl_stream.agent.resources import AgentResources
 from afl_stream.agent.work import Work, WorkBatch
 from afl_stream.errors import EventTooLarge, Unreadable, ValueRefused
-from afl_stream.sensitive.error_texts import hiding
 from afl_stream.sensitive.marks import marked_names
 from afl_stream.transport import Headers, RecordTooLarge, TopicPartition, TransportError
 from afl_stream.wire.headers import NamedHeaders
@@ -355,7 +354,12 @@ class Answering:
         patterns, names = self._resources.config.stream.sensitive.patterns, marked_names(work.record.headers)
         if patterns:
             names |= {name for name in event.payload if patterns.takes(event.event_type, name)}
-        return hiding(event.payload, names) if names else None
+        if not names:
+            return None
+        # Needed where something failed that has such values, and nowhere else in an agent.
+        from afl_stream.sensitive.error_texts import hiding
+
+        return hiding(event.payload, names)
 
     def _queue_failure(self, work: Work, event: Event, error_type: str, message: str) -> None:
         self._resources.counters.add_answer(event.event_type, handled=False)
