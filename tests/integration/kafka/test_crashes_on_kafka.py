@@ -50,8 +50,8 @@ SCRIPT_POINTS = points_of("scripts")
 WAIT_POINTS = points_of("external", "timers")
 #: These are reached by a start that finds events in the store.
 EARLY_POINTS = {"external.found", "external.adopted"}
-#: Of pollers and runners, which are not on Kafka, of purging, of claiming a deployment for a store, of schedules, and
-#: of events that are published again, of dead letters, of keys: tests/unit, tests/contract and tests/scenarios crash there.
+#: Of pollers and runners, which are not on Kafka, of purging, of claiming a deployment for a store, of schedules, of
+#: events that are published again, of dead letters, of keys: tests/unit, contract and scenarios crash there.
 ELSEWHERE = points_of(
     *("task", "execute", "claude", "purge", "claim", "schedules", "republish", "dividing"),
     *("driver", "replay", "drop", "keys"),
