@@ -21,9 +21,9 @@ from tests.record_headers import headers_of
 from tests.worlds.deployment import program_of
 from tests.worlds.desk import ASK, DESK, FIRST, REPORT, SECOND, THIRD, Desk, ask_again, step_id_of
 from tests.worlds.world import World
-from tests.worlds.worlds import EVERYWHERE
+from tests.worlds.worlds import EVERY_STORE_AND_KAFKA
 
-WORLDS = EVERYWHERE
+WORLDS = EVERY_STORE_AND_KAFKA
 
 
 @pytest.fixture

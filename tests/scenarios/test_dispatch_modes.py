@@ -22,9 +22,9 @@ from afl_stream.errors import ConfigError
 from afl_stream.settings.config import DispatchSettings, StreamConfig
 from afl_stream.wire.messages import StepContinue
 from tests.worlds.world import World
-from tests.worlds.worlds import DURABLE, EVERYWHERE, SQLITE, in_worlds
+from tests.worlds.worlds import DURABLE, EVERY_STORE_AND_KAFKA, SQLITE, in_worlds
 
-WORLDS = EVERYWHERE
+WORLDS = EVERY_STORE_AND_KAFKA
 
 SHOP = """
 namespace shop {

@@ -23,9 +23,9 @@ from afl_stream.wire.messages import (
 from tests.worlds.deployment import unique_ids
 from tests.worlds.desk import ASK, DESK, FIRST, SECOND, THIRD, Desk
 from tests.worlds.world import World
-from tests.worlds.worlds import EVERYWHERE, KAFKA, MONGO, SQLITE, STANDALONE_MONGO, Crashing, with_values
+from tests.worlds.worlds import EVERY_STORE_AND_KAFKA, KAFKA, MONGO, SQLITE, STANDALONE_MONGO, Crashing, with_values
 
-WORLDS = EVERYWHERE
+WORLDS = EVERY_STORE_AND_KAFKA
 
 
 @pytest.fixture

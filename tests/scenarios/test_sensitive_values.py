@@ -32,9 +32,9 @@ from tests.record_headers import headers_of
 from tests.worlds.deployment import Deployment
 from tests.worlds.parties import Evaluator, Handler
 from tests.worlds.world import World
-from tests.worlds.worlds import EVERYWHERE, MONGO, SQLITE, in_worlds
+from tests.worlds.worlds import EVERY_STORE_AND_KAFKA, MONGO, SQLITE, in_worlds
 
-WORLDS = EVERYWHERE
+WORLDS = EVERY_STORE_AND_KAFKA
 
 #: Occurs in every secret of these runs, and nowhere else.
 SECRET: Final = "c4nary"

@@ -44,7 +44,7 @@ from tests.worlds.world import World, embedded
 from tests.worlds.worlds import (
     DURABLE,
     EMBEDDED_EVERY_STORE,
-    EVERYWHERE,
+    EVERY_STORE_AND_KAFKA,
     KAFKA,
     MEMORY,
     MONGO,
@@ -55,7 +55,7 @@ from tests.worlds.worlds import (
     with_values,
 )
 
-WORLDS = EVERYWHERE
+WORLDS = EVERY_STORE_AND_KAFKA
 
 
 def deployment_of(world: World) -> Deployment:

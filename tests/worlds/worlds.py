@@ -30,6 +30,9 @@ KAFKA_MONGO: Final = pytest.param("kafka-mongo", marks=[pytest.mark.kafka, pytes
 #: Every broker with every store: for what the loop promises on all of them.
 EVERYWHERE: Final = (MEMORY, SQLITE, MONGO, STANDALONE_MONGO, KAFKA, KAFKA_MONGO)
 
+#: Every store on the embedded broker, and Kafka: for what depends on the store or on the broker, and not on both.
+EVERY_STORE_AND_KAFKA: Final = (MEMORY, SQLITE, MONGO, STANDALONE_MONGO, KAFKA)
+
 _MONGO_LONG: Final = pytest.param("embedded-mongo", marks=[pytest.mark.mongo, pytest.mark.long])
 _KAFKA_LONG: Final = pytest.param("kafka-sqlite", marks=[pytest.mark.kafka, pytest.mark.long])
 
