@@ -17,7 +17,7 @@ from afl.core.text.near_names import close_names
 from afl_stream.errors import ConfigError, UnreadableSettings
 from afl_stream.limits import MAX_EVENT_BYTES
 from afl_stream.settings.answer_tokens import check_answers
-from afl_stream.settings.dashboard import DashboardSettings
+from afl_stream.settings.dashboard import DashboardSettings, check_dashboard
 from afl_stream.settings.deadlines import DEADLINES_FORM, deadlines_of
 from afl_stream.settings.group_templates import check_template, filled
 from afl_stream.settings.kafka_passthrough import (
@@ -412,6 +412,7 @@ def _check(config: StreamConfig, source: str) -> None:
     check_registry(config.registry, source)
     check_wire(config.wire, source, has_registry=bool(config.registry.urls))
     check_tracing(config.tracing, source)
+    check_dashboard(config.dashboard, source)
     check_dispatch(config.dispatch, source)
     if deadlines_of(config.evaluator.deadlines or "") is None:
         raise ConfigError(source, "evaluator.deadlines", config.evaluator.deadlines, DEADLINES_FORM)

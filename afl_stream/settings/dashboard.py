@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from afl_stream.errors import ConfigError
 from afl_stream.settings.sections import flag, listed, number, text
+
+_TRACE_ID = "{trace_id}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,8 +33,22 @@ class DashboardSettings:
     proxy_addresses: str = listed("127.0.0.1,::1", "addresses of that proxy: the header of anybody else is ignored")
     proxy_operators: str | None = listed(None, "users of the proxy who may operate; `*`: all. The others read")
     requests_per_s: int = number(100, 1, "requests of one address in a second, four times as many at once")
+    trace_url: str | None = text(
+        None, "where your viewer shows a trace, which pages then link to: `https://jaeger.example/trace/{trace_id}`"
+    )
+
+    def trace_link(self, trace_id: str) -> str | None:
+        """Return where a trace is shown; None: no setting says it."""
+        return None if self.trace_url is None else self.trace_url.replace(_TRACE_ID, trace_id)
 
     def names_of(self, setting: str) -> tuple[str, ...]:
         """Return the names in one of the lists."""
         found: str | None = getattr(self, setting)
         return tuple(name.strip() for name in (found or "").split(",") if name.strip())
+
+
+def check_dashboard(dashboard: DashboardSettings, source: str) -> None:
+    """Refuse an address of traces that is none, or has no place for the trace's id."""
+    url = dashboard.trace_url
+    if url is not None and not (url.startswith(("http://", "https://")) and _TRACE_ID in url):
+        raise ConfigError(source, "dashboard.trace_url", url, f"an http or https address with {_TRACE_ID}")

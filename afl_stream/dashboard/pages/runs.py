@@ -7,6 +7,7 @@ from typing import Any, Final
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
+from afl.core.trace_context import trace_id_of
 from afl_stream.dashboard.context import dashboard_of
 from afl_stream.dashboard.pages.rendering import page
 from afl_stream.dashboard.views.choices import STATES
@@ -81,7 +82,7 @@ def run_page(request: Request) -> Response:
         focus_size=MOST_OF_FOCUS,
         status=status,
         statement=statement,
-        **_head(view),
+        **_head(request, view),
     )
 
 
@@ -115,7 +116,7 @@ def step_page(request: Request) -> Response:
         events=events,
         problem=problem,
         is_waiting=step.status.startswith("waits for an answer"),
-        **{**_head(view), "is_step": True},
+        **{**_head(request, view), "is_step": True},
     )
 
 
@@ -131,7 +132,7 @@ def graph_page(request: Request) -> Response:
         tab="graph",
         view=view,
         picture=picture,
-        **_head(view),
+        **_head(request, view),
     )
 
 
@@ -153,7 +154,7 @@ def timeline_page(request: Request) -> Response:
         total=len(transitions),
         first=first,
         page_size=_LINES,
-        **_head(view),
+        **_head(request, view),
     )
 
 
@@ -175,7 +176,7 @@ def records_page(request: Request) -> Response:
         total=len(records),
         first=first,
         page_size=_LINES,
-        **_head(view),
+        **_head(request, view),
     )
 
 
@@ -185,15 +186,31 @@ def why_page(request: Request) -> Response:
     view = dashboard.runs.view(request.path_params["workflow_id"])
     report = dashboard.runs.why(view.workflow_id)
     return page(
-        request, "run_why.html", title=view.detail.summary.workflow, tab="why", view=view, report=report, **_head(view)
+        request,
+        "run_why.html",
+        title=view.detail.summary.workflow,
+        tab="why",
+        view=view,
+        report=report,
+        **_head(request, view),
     )
 
 
-def _head(view: RunView) -> dict[str, Any]:
+def _head(request: Request, view: RunView) -> dict[str, Any]:
     """Return what the top of each page of a run shows."""
     place, source = view.error_lines(view.detail.row.error)
     waiting = sum(count for status, count in view.index.counts.items() if state_of(status) == "waiting")
-    return {"run_place": place, "run_source": source, "waiting_count": waiting, "is_step": False}
+    row = view.detail.row
+    trace_id = trace_id_of(row.id, row.trace_context)
+    link = dashboard_of(request).deployment.config.dashboard.trace_link(trace_id)
+    return {
+        "run_place": place,
+        "run_source": source,
+        "waiting_count": waiting,
+        "is_step": False,
+        "trace_id": trace_id if row.trace_context or link else "",
+        "trace_link": link,
+    }
 
 
 def _of_statement(view: RunView, statement: str, first: int) -> tuple[list[StepDetail], int]:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from html import unescape
 from pathlib import Path
 
 import pytest
 from starlette.testclient import TestClient
 
+from afl.core.trace_context import trace_id_of
 from afl_stream.dashboard.application import make_application, make_dashboard
 from afl_stream.dashboard.deployment import Deployment
 from afl_stream.dashboard.security.access import Access
-from afl_stream.settings.config import EmbeddedSettings, StreamConfig
+from afl_stream.errors import ConfigError
+from afl_stream.settings.config import EmbeddedSettings, StreamConfig, load_config
 from afl_stream.settings.dashboard import DashboardSettings
 from tests.scenarios.dashboard.world import MARKUP, Shop
 
@@ -192,3 +195,19 @@ def test_secrets_of_the_settings_are_masked(shop: Shop) -> None:
 
     assert "sasl.password" in text
     assert "c4nary" not in text
+
+
+def test_a_run_leads_to_its_trace_where_the_settings_name_a_viewer(shop: Shop) -> None:
+    settings = replace(shop.config.dashboard, trace_url="https://traces.example/t/{trace_id}?from=afl")
+    linked = replace(shop, config=replace(shop.config, dashboard=settings))
+
+    shown = linked.browser().get("/runs/bad-1").text
+
+    assert f'href="https://traces.example/t/{trace_id_of("bad-1")}?from=afl"' in shown
+    assert "traces.example" not in shop.browser().get("/runs/bad-1").text
+
+
+@pytest.mark.parametrize("url", ["https://traces.example/", "traces.example/{trace_id}", "javascript:{trace_id}"])
+def test_an_address_of_traces_that_is_none_is_refused(url: str) -> None:
+    with pytest.raises(ConfigError, match=r"dashboard\.trace_url.*\{trace_id\}"):
+        load_config(environ={"AFL_DASHBOARD_TRACE_URL": url})
