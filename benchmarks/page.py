@@ -62,6 +62,7 @@ BENCHMARKS: Final = (
         less=r".*",
     ),
     Benchmark(name="scale", tiny=("--steps", "40,80", "--runs", "20"), less=r".*growth"),
+    Benchmark(name="dashboard", tiny=("--runs", "50", "--steps", "20", "--rounds", "1"), less=r"worst_s|ratio\..*"),
     Benchmark(name="visibility", tiny=("--runs", "200", "--rounds", "1"), less=r".*worst_s"),
     Benchmark(name="start_up", tiny=("--runs", "20", "--rounds", "1"), less=r".*_s"),
     Benchmark(name="sqlite_store", tiny=("--rows", "50", "--pairs", "1")),

@@ -19,6 +19,7 @@ _BROKER: Final = "BROKER"
 _SIZES: Final[Mapping[str, str]] = {
     "cold_answers": "--steps 3 --workflows 4 --pairs 1",
     "compile": "--sizes 100 --pairs 1",
+    "dashboard": "--runs 50 --steps 20 --rounds 1",
     "durable_steps": "--steps 5 --pairs 1",
     "engine_calls": "--steps 20 --answers 20 --live 20 --rounds 1",
     "evaluator": "--sizes 50 --pairs 1",
