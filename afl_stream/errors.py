@@ -301,6 +301,24 @@ def _one_is_away(having: Mapping[str, int], brokers: int) -> str:
     )
 
 
+class TooManyPartitions(StreamError):
+    """Topics to create would give the deployment more partitions than `topics.max_partitions` allows.
+
+    `created` maps the topics to create to their partitions, `there` counts those of the topics that exist.
+    """
+
+    def __init__(self, created: Mapping[str, int], there: int, budget: int) -> None:
+        wanted = sum(created.values())
+        largest = ", ".join(f"{topic} {count}" for topic, count in sorted(created.items(), key=lambda i: -i[1])[:3])
+        topics = "1 topic" if len(created) == 1 else f"{len(created)} topics"
+        super().__init__(
+            f"{topics} to create would add {wanted} partitions to {there}, and topics.max_partitions is {budget}; the "
+            f"largest are {largest}. Lower topics.event_partitions, share topics in topics/facet.toml, or raise "
+            "topics.max_partitions. Nothing was created"
+        )
+        self.created, self.there, self.budget = dict(created), there, budget
+
+
 class TooFewPartitions(StreamError):
     """A topic has fewer partitions than are declared for it."""
 

@@ -20,6 +20,7 @@ from afl_stream.client.pausing import pauses_now, put_pause
 from afl_stream.client.schedules import ScheduleConnection
 from afl_stream.errors import StreamError, TopicMissing
 from afl_stream.programs.definitions import deploy
+from afl_stream.topics.budget import require_budget
 from afl_stream.topics.creation import create_missing
 from afl_stream.topics.declared import TopicPlan, few_copies
 from afl_stream.transport import TransportError
@@ -69,11 +70,13 @@ class Client(ScheduleConnection):
         """Return what would have to be created for these programs, and what differs.
 
         Warns where the cluster has too few brokers for the usual three copies of a topic to create. Raises
-        TooFewBrokers where more copies are asked for than it has brokers.
+        TooFewBrokers where more copies are asked for than it has brokers, and TooManyPartitions where topics to create
+        would exceed `topics.max_partitions`.
         """
         facets, admin = _event_facets(programs), self._transport.admin()
         brokers = admin.broker_count()
         plans = self.topology.plan(facets, admin.topics(self.topology.names(facets)), brokers)
+        require_budget(self.topology.config, admin, plans)
         if brokers is not None and (warning := few_copies(plans, brokers)):
             _log.warning("%s", warning)
         return plans

@@ -33,6 +33,7 @@ from afl_stream.errors import (
     SchemaUnknown,
     TooFewBrokers,
     TooFewPartitions,
+    TooManyPartitions,
     TopicMissing,
     TopicTooSmall,
 )
@@ -68,6 +69,7 @@ _CODES: tuple[tuple[type[BaseException] | tuple[type[BaseException], ...], ExitC
     ((NotFound, NothingThere, UnknownProgram, UnknownWorkflow, StepNotFoundError), ExitCode.UNAVAILABLE),
     ((NoSuchWorkflow, NoSuchProgram), ExitCode.UNAVAILABLE),
     ((TopicMissing, TopicTooSmall, TooFewBrokers, TooFewPartitions, PartitionsDiffer), ExitCode.UNAVAILABLE),
+    (TooManyPartitions, ExitCode.UNAVAILABLE),
     ((SchemaUnavailable, SchemaUnknown, TransportError, RegistryUnavailable), ExitCode.UNAVAILABLE),
     ((ScriptsNotIsolated, ScriptWorkerUnavailable), ExitCode.UNAVAILABLE),
     ((StoreCorrupt, StoreUnavailable, ForeignStore, VersionMismatchError), ExitCode.UNAVAILABLE),

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -22,6 +21,10 @@ if TYPE_CHECKING:
     from afl_stream.transport import Transport, TransportError
 
 
+#: Forms of a plan, by their names on the command line.
+FORMATS: Final = ("table", "terraform", "strimzi", "kafka-topics")
+
+
 @click.group("topics")
 def topics_group() -> None:
     """Plan and create topics. No other command or service creates a topic."""
@@ -29,29 +32,44 @@ def topics_group() -> None:
 
 @topics_group.command("plan", short_help="Show which topics are missing or differ.")
 @files_argument(required=False)
-@click.option("--script", is_flag=True, help="Print the commands of Kafka's own tool that create what is missing.")
+@click.option("--check", is_flag=True, help="End with 1 if a topic is missing or differs.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(FORMATS),
+    default="table",
+    help="A file for those who create topics: terraform and strimzi name every topic, kafka-topics what is missing.",
+)
+@click.option("--cluster", metavar="NAME", help="For strimzi: the Kafka resource that the topics belong to.")
+@click.option("--script", is_flag=True, help="The same as --format kafka-topics.")
 @common
-def topics_plan(invocation: Invocation, files: Sequence[str], script: bool) -> ExitCode:
+def topics_plan(
+    invocation: Invocation, files: Sequence[str], check: bool, form: str, cluster: str | None, script: bool
+) -> ExitCode:
     """Show which topics are missing or differ from what is declared, and change nothing.
 
-    Checks the topics of the FILEs' facets; without FILEs, those of the deployed programs. --script is for a cluster
-    where only an administrator may create topics.
+    Checks the topics of the FILEs' facets; without FILEs, those of the deployed programs. --format is for a cluster
+    where only an administrator, or a pipeline, may create topics.
 
     \b
     Examples:
       afl-stream topics plan
-      afl-stream topics plan orders.afl --json
-      afl-stream topics plan orders.afl --bootstrap kafka:9092 --script > topics.sh
+      afl-stream topics plan orders.afl --check
+      afl-stream topics plan orders.afl --format terraform > topics.tf
+      afl-stream topics plan orders.afl --format strimzi --cluster my-cluster > topics.yaml
+      afl-stream topics plan orders.afl --bootstrap kafka:9092 --format kafka-topics > topics.sh
     """
-    if script and invocation.as_json:
-        raise click.UsageError("--script and --json are two forms of one output: give one")
+    form = _chosen_form(form, script, cluster, invocation.as_json)
     from afl_stream.commands.programs import compile_program
     from afl_stream.embedded.transport import EmbeddedTransport
     from afl_stream.topics.declared import PlanAction
 
     config, terminal = invocation.settings(), invocation.terminal()
-    if script and not config.is_kafka:
-        raise CommandRefused("--script is for a Kafka cluster: name one with --bootstrap HOST:PORT or kafka.bootstrap")
+    if form == "kafka-topics" and not config.is_kafka:
+        given_as = "--script" if script else "--format kafka-topics"
+        raise CommandRefused(
+            f"{given_as} is for a Kafka cluster: name one with --bootstrap HOST:PORT or kafka.bootstrap"
+        )
     given = [compile_program(files, terminal, invocation.strictness)] if files else []
     if config.is_kafka or config.log_path.exists():
         with open_transport(config) as transport:
@@ -60,15 +78,61 @@ def topics_plan(invocation: Invocation, files: Sequence[str], script: bool) -> E
         # Nothing is created by looking: a plan against an empty broker says the same.
         plans = _planned(config, EmbeddedTransport(), given)
     missing = sum(plan.action is PlanAction.CREATE for plan in plans)
-    if script:
-        for line in script_lines(plans, config.kafka.bootstrap or ""):
-            terminal.line(line)
-        terminal.remark(f"{missing} to create" if missing else "nothing is missing")
+    differ = sum(plan.action is PlanAction.DIFFERS for plan in plans)
+    if form == "table":
+        show_plans(terminal, plans, created="to create")
+        if missing:
+            terminal.remark(f"{missing} to create; do it with: {invocation.with_files('topics', 'apply', *files)}")
+    else:
+        _export(terminal, config, plans, form, cluster or "")
+    if not check or not (missing or differ):
         return ExitCode.OK
-    show_plans(terminal, plans, created="to create")
-    if missing:
-        terminal.remark(f"{missing} to create; do it with: {invocation.with_files('topics', 'apply', *files)}")
-    return ExitCode.OK
+    terminal.remark(f"not as declared: {missing} missing, {differ} differ, of {len(plans)}")
+    return ExitCode.WORK_LEFT
+
+
+def _chosen_form(form: str, script: bool, cluster: str | None, as_json: bool) -> str:
+    from afl_stream.topics.exports import is_cluster_name
+
+    if script:
+        if form not in ("table", "kafka-topics"):
+            raise click.UsageError(f"--script and --format {form} are two forms of one output: give one")
+        form = "kafka-topics"
+    if as_json and form != "table":
+        given_as = "--script" if script else f"--format {form}"
+        raise click.UsageError(f"{given_as} and --json are two forms of one output: give one")
+    if form == "strimzi" and cluster is None:
+        raise click.UsageError("--format strimzi needs --cluster NAME: `kubectl get kafka` lists the names")
+    if cluster is not None and form != "strimzi":
+        raise click.UsageError("--cluster is for --format strimzi")
+    if cluster is not None and not is_cluster_name(cluster):
+        raise click.UsageError(f"--cluster: no resource of Kubernetes can be called {cluster!r}")
+    return form
+
+
+def _export(terminal: Terminal, config: StreamConfig, plans: Sequence[TopicPlan], form: str, cluster: str) -> None:
+    from afl_stream.topics.declared import PlanAction, TopicPlan
+    from afl_stream.topics.exports import kafka_topics_lines, strimzi_lines, terraform_lines
+
+    missing = sum(plan.action is PlanAction.CREATE for plan in plans)
+    if not config.is_kafka:
+        # The embedded log's own topics say nothing about the cluster's.
+        plans = [TopicPlan(spec=plan.spec, action=PlanAction.CREATE) for plan in plans]
+    match form:
+        case "terraform":
+            lines = terraform_lines(plans)
+        case "strimzi":
+            lines = strimzi_lines(plans, cluster)
+        case _:
+            lines = kafka_topics_lines(plans, config.kafka.bootstrap or "")
+    for line in lines:
+        terminal.line(line)
+    if form == "kafka-topics":
+        terminal.remark(f"{missing} to create" if missing else "nothing is missing")
+        return
+    partitions = sum(max(plan.spec.partitions, plan.found_partitions or 0) for plan in plans)
+    asked = f"{missing} of them missing" if config.is_kafka else "as declared; no cluster was asked (--bootstrap)"
+    terminal.remark(f"{len(plans)} topics, {partitions} partitions, {asked}")
 
 
 @topics_group.command("apply")
@@ -108,21 +172,6 @@ def topics_apply(invocation: Invocation, files: Sequence[str]) -> ExitCode:
         script = invocation.with_files("topics", "plan", "--script", *files)
         terminal.warn(f"Error: this user may not create topics; an administrator can run: {script}")
     return ExitCode.UNAVAILABLE
-
-
-def script_lines(plans: Sequence[TopicPlan], bootstrap: str) -> Iterator[str]:
-    """Return a line of shell for each topic that is missing: Kafka's own tool creates it."""
-    from afl_stream.topics.declared import PlanAction
-
-    for plan in plans:
-        if plan.action is PlanAction.CREATE:
-            spec = plan.spec
-            words = ["kafka-topics.sh", "--bootstrap-server", bootstrap, "--create", "--if-not-exists"]
-            words += ["--topic", spec.name, "--partitions", str(spec.partitions)]
-            words += ["--replication-factor", str(spec.replication)]
-            for name, value in sorted(spec.settings.items()):
-                words += ["--config", f"{name}={value}"]
-            yield shlex.join(words)
 
 
 def _planned(config: StreamConfig, transport: Transport, given: Sequence[CompiledProgram]) -> list[TopicPlan]:

@@ -73,6 +73,9 @@ class TopicSettings:
     replication: int | None = number(
         None, 1, "replicas of each topic; by default 3, or as many as the cluster has brokers if those are fewer"
     )
+    max_partitions: int | None = number(
+        None, 1, "most partitions of all topics under the prefix; no topic is created that would exceed it"
+    )
     declarations: str | None = text(None, "directory to read in place of the shipped topics/")
 
 

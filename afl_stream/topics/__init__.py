@@ -24,8 +24,10 @@ if not TYPE_CHECKING:
 
 #: Modules that other packages import; the others are private to this one.
 PUBLIC_MODULES = (
+    "budget",
     "creation",
     "declarations",
     "declared",
+    "exports",
     "policies",
 )

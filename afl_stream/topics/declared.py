@@ -79,6 +79,8 @@ class TopicPlan:
     spec: TopicSpec
     action: PlanAction
     differences: tuple[str, ...] = ()
+    #: How many partitions the topic has now; None: it is missing.
+    found_partitions: int | None = None
 
 
 class Topology:
@@ -102,6 +104,11 @@ class Topology:
             if declared != wanted:
                 expected = f"{wanted}, the setting topics.control_partitions: the same for control, commands, external"
                 raise DeclarationError(f"topics/{kind}.toml", "partitions", declared, expected)
+
+    @property
+    def config(self) -> StreamConfig:
+        """The settings by which these topics are named and sized."""
+        return self._config
 
     @property
     def evaluator_group(self) -> str:
@@ -417,7 +424,7 @@ def _planned(spec: TopicSpec, found: ExistingTopic | None) -> TopicPlan:
             shown = "the broker's default" if have_setting is None else have_setting
             differences.append(f"{key}: found {shown}, declared {declared}")
     action = PlanAction.DIFFERS if differences else PlanAction.OK
-    return TopicPlan(spec=spec, action=action, differences=tuple(differences))
+    return TopicPlan(spec=spec, action=action, differences=tuple(differences), found_partitions=found.partitions)
 
 
 def _larger(one: TopicSpec, other: TopicSpec) -> TopicSpec:

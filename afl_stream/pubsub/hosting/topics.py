@@ -10,6 +10,7 @@ from afl_stream.errors import TopicNameRefused
 from afl_stream.pubsub.errors import PubSubError
 from afl_stream.pubsub.model.names import folded
 from afl_stream.settings.config import StreamConfig
+from afl_stream.topics.budget import require_budget
 from afl_stream.topics.creation import create_missing
 from afl_stream.topics.declared import ExistingTopic, TopicPlan, TopicSpec, Topology, few_copies
 from afl_stream.transport import Transport
@@ -71,7 +72,7 @@ class WorkflowTopics:
         self, config: StreamConfig, workflow: str, topics: Iterable[str], topology: Topology | None = None
     ) -> None:
         self._topology = topology if topology is not None else Topology(config)
-        self.workflow = workflow
+        self.workflow, self.config = workflow, config
         if "." in workflow:
             # The topic b.c of workflow a, and the topic c of workflow a.b would be one.
             raise TopicNameRefused(workflow, "a workflow that is hosted has no dot in its name")
@@ -127,11 +128,13 @@ class WorkflowTopics:
 def plan_topics(topics: WorkflowTopics, transport: Transport) -> list[TopicPlan]:
     """Return what would have to be created for a workflow, and what differs; changes nothing.
 
-    Warns where the cluster has too few brokers for the usual three copies of a topic to create. Raises TooFewBrokers.
+    Warns where the cluster has too few brokers for the usual three copies of a topic to create. Raises TooFewBrokers
+    and TooManyPartitions.
     """
     admin = transport.admin()
     brokers = admin.broker_count()
     plans = topics.plan(admin.topics([spec.name for spec in topics.specs(brokers)]), brokers)
+    require_budget(topics.config, admin, plans)
     if brokers is not None and (warning := few_copies(plans, brokers)):
         _log.warning("%s", warning)
     return plans
