@@ -48,7 +48,14 @@ _SECTIONS: Final[Mapping[str, Sequence[str]]] = {
         *("docs/logging.md", "docs/monitoring.md", "docs/telemetry.md", "docs/tracing.md"),
     ),
     "Operating": (
-        *("docs/kafka.md", "docs/stores.md", "docs/operations.md", "docs/limits.md", "docs/sensitive-data.md"),
+        *(
+            "docs/deploying.md",
+            "docs/kafka.md",
+            "docs/stores.md",
+            "docs/operations.md",
+            "docs/limits.md",
+            "docs/sensitive-data.md",
+        ),
         *("docs/failure-matrix.md", "docs/performance.md", "docs/benchmarks.md", "SECURITY.md"),
     ),
     "Examples": ("examples/*/README.md",),

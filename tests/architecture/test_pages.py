@@ -27,6 +27,7 @@ _WALKTHROUGHS: list[Any] = [
     # Dozens of processes one after another: too slow for `make test`, and on a busy machine for the usual limit.
     pytest.param(_DOCS / "agents.md", marks=[pytest.mark.long, pytest.mark.timeout(400)]),
     pytest.param(_DOCS / "dashboard.md", marks=[pytest.mark.long, pytest.mark.timeout(300)]),
+    pytest.param(_DOCS / "deploying.md", marks=[pytest.mark.long, pytest.mark.timeout(300)]),
     pytest.param(_DOCS / "dead-letters.md", marks=[pytest.mark.long, pytest.mark.timeout(300)]),
     pytest.param(_DOCS / "logging.md", marks=[pytest.mark.long, pytest.mark.timeout(300)]),
     pytest.param(_DOCS / "audit.md", marks=[pytest.mark.long, pytest.mark.timeout(300)]),
