@@ -20,19 +20,23 @@ app.kubernetes.io/managed-by: {{ .root.Release.Service | quote }}
 helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | quote }}
 {{- end -}}
 
-{{/* Variables of every pod; (dict "root" $). */}}
+{{/* Variables of a pod: (dict "root" $ "store" true). Without "store" it cannot reach the evaluators' database. */}}
 {{- define "afl.env" -}}
 {{- $_ := required "settings.AFL_KAFKA_BOOTSTRAP: the brokers to ask first, as kafka-1:9092,kafka-2:9092" (index .root.Values.settings "AFL_KAFKA_BOOTSTRAP") }}
 {{- range $name, $value := .root.Values.settings }}
+{{- if or $.store (ne $name "AFL_STORE_URL") }}
 - name: {{ $name }}
   value: {{ $value | quote }}
 {{- end }}
+{{- end }}
 {{- range $name, $key := .root.Values.secretSettings.keys }}
+{{- if or $.store (ne $name "AFL_STORE_URL") }}
 - name: {{ $name }}
   valueFrom:
     secretKeyRef:
       name: {{ required "secretSettings.secret: the Secret that has secretSettings.keys" $.root.Values.secretSettings.secret | quote }}
       key: {{ $key | quote }}
+{{- end }}
 {{- end }}
 {{- end -}}
 
