@@ -69,12 +69,12 @@ def licences(pins: Path = PINS) -> Iterator[Licence]:
 def licence_of(found: Distribution) -> str:
     """Return what the metadata of a distribution says of its licence."""
     metadata = found.metadata
-    if expression := metadata.get("License-Expression"):
-        return expression
+    if "License-Expression" in metadata:
+        return metadata["License-Expression"]
     classifiers = metadata.get_all("Classifier") or []
     said = [text.removeprefix(_LICENCE) for text in classifiers if text.startswith(_LICENCE)]
     # The whole text of a licence may stand in the field.
-    said.append((metadata.get("License") or "").strip().partition("\n")[0])
+    said += [text.strip().partition("\n")[0] for text in metadata.get_all("License") or []]
     for text in said:
         for words, licence in _WORDS:
             if re.search(words, text.lower()):

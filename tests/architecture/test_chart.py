@@ -257,4 +257,6 @@ def test_nobody_reaches_a_pod_unless_the_values_say_so(render: Render) -> None:
     ],
 )
 def test_values_that_lack_something_are_refused_by_name(values: Mapping[str, Any], why: str, render: Render) -> None:
-    assert why in render(values, refused=True)
+    said: Any = render(values, refused=True)
+
+    assert why in said
