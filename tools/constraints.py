@@ -56,6 +56,7 @@ GROUPS: Final = (
             "parquet",
             "encryption",
             "dashboard",
+            "gateway",
             "mcp",
         ),
     ),

@@ -50,6 +50,7 @@ PUBLIC_MODULES = (
     "metrics",
     "observer",
     "registry_agent",
+    "records",
     "reloading",
     "resources",
 )

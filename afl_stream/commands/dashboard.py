@@ -46,7 +46,7 @@ def dashboard_command(
     try:
         from afl_stream.dashboard import serving
         from afl_stream.dashboard.deployment import Deployment
-        from afl_stream.dashboard.security.access import Access
+        from afl_stream.web.access import Access
     except ImportError as error:
         needed = "pip install 'afl-stream[dashboard]'"
         raise CommandRefused(f"the dashboard needs the extra dashboard ({error.name} is missing): {needed}") from error

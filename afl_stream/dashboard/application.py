@@ -15,11 +15,11 @@ from afl_stream.dashboard.deployment import Deployment
 from afl_stream.dashboard.faults import FAULTS, on_mistake
 from afl_stream.dashboard.live import LiveHub
 from afl_stream.dashboard.pages.routes import page_routes
-from afl_stream.dashboard.security.access import Access
-from afl_stream.dashboard.security.guard import Guard
-from afl_stream.dashboard.security.rates import RateLimit
-from afl_stream.dashboard.security.sessions import Sessions
 from afl_stream.dashboard.views.run_views import RunViews
+from afl_stream.web.access import Access
+from afl_stream.web.guard import Guard
+from afl_stream.web.rates import RateLimit
+from afl_stream.web.sessions import Sessions
 
 Handler = Callable[[Request, Exception], Response | Awaitable[Response]]
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from starlette.requests import Request
 
 from afl_stream.dashboard.deployment import Deployment
-from afl_stream.dashboard.security.access import Access, Principal
-from afl_stream.dashboard.security.rates import RateLimit
-from afl_stream.dashboard.security.sessions import Sessions
 from afl_stream.dashboard.views.run_views import RunViews
+from afl_stream.web.access import Access, Principal
+from afl_stream.web.rates import RateLimit
+from afl_stream.web.sessions import Sessions
 
 if TYPE_CHECKING:
     from afl_stream.dashboard.live import LiveHub

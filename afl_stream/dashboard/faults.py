@@ -18,7 +18,6 @@ from afl_stream.dashboard.context import dashboard_of
 from afl_stream.dashboard.deployment import NothingHere
 from afl_stream.dashboard.live import TooManySubjects
 from afl_stream.dashboard.pages.rendering import page
-from afl_stream.dashboard.security.guard import MAX_BODY_BYTES, is_api
 from afl_stream.dashboard.views.schedules import NoSuchSchedule
 from afl_stream.dead_letters import NoSuchLetter
 from afl_stream.errors import AlreadyEnded, TopicMissing
@@ -26,6 +25,7 @@ from afl_stream.transport import TransportError, UnknownTopic
 from afl_stream.visibility.programs import NoSuchProgram
 from afl_stream.visibility.waiting.explaining import UnknownRun
 from afl_stream.visibility.workflows import NoSuchWorkflow
+from afl_stream.web.guard import MAX_BODY_BYTES, is_api
 
 _log = logging.getLogger(__name__)
 

@@ -5,6 +5,7 @@ PUBLIC_MODULES = (
     "answer_tokens",
     "config",
     "dashboard",
+    "gateway",
     "deadlines",
     "durations",
     "kafka_passthrough",

@@ -19,6 +19,7 @@ from afl_stream.limits import MAX_EVENT_BYTES
 from afl_stream.settings.answer_tokens import check_answers
 from afl_stream.settings.dashboard import DashboardSettings, check_dashboard
 from afl_stream.settings.deadlines import DEADLINES_FORM, deadlines_of
+from afl_stream.settings.gateway import GatewaySettings
 from afl_stream.settings.group_templates import check_template, filled
 from afl_stream.settings.kafka_passthrough import (
     KINDS,
@@ -132,6 +133,7 @@ class StreamConfig:
     metrics: MetricsSettings = field(default_factory=MetricsSettings)
     presence: PresenceSettings = field(default_factory=PresenceSettings)
     dashboard: DashboardSettings = field(default_factory=DashboardSettings)
+    gateway: GatewaySettings = field(default_factory=GatewaySettings)
 
     def __post_init__(self) -> None:
         """Refuse values that cannot work, from whatever source they come."""

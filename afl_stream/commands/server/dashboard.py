@@ -28,7 +28,7 @@ def dashboard_beside(
     try:
         from afl_stream.dashboard import serving
         from afl_stream.dashboard.deployment import Deployment
-        from afl_stream.dashboard.security.access import Access
+        from afl_stream.web.access import Access
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] not in _LIBRARIES:
             raise

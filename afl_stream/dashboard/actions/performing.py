@@ -14,8 +14,8 @@ from afl.core.values import plain_value
 from afl_stream.dashboard.actions.operator import ActionRefused, Operator, Outcome
 from afl_stream.dashboard.actions.table import Action, Field
 from afl_stream.dashboard.context import Dashboard
-from afl_stream.dashboard.security.access import Principal
-from afl_stream.dashboard.views.choices import BadParameter
+from afl_stream.web.access import Principal
+from afl_stream.web.parameters import BadParameter
 
 #: Who did what: shown whatever the level of other lines is.
 LOG: Final = logging.getLogger("afl_stream.dashboard.actions")

@@ -14,8 +14,8 @@ from afl.engine.planning.planner import plan_workflow
 from afl.engine.planning.programs import stored_program
 from afl_stream.client.client import Client
 from afl_stream.dashboard.deployment import Deployment
-from afl_stream.dashboard.views.choices import BadParameter
 from afl_stream.visibility.programs import list_programs, show_programs
+from afl_stream.web.parameters import BadParameter
 
 #: How a field is shown by the type of its input; a value of any other type is written as JSON.
 _KINDS: Final = {"String": "text", "Long": "whole", "Int": "whole", "Double": "number", "Boolean": "yes-or-no"}

@@ -2,27 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from functools import cache
 from typing import Any, Final
 
-from afl.core.release import VERSION
 from afl_stream.dashboard.actions.table import ACTIONS, Action, Field
 from afl_stream.dashboard.api.operations import READINGS, Parameter
+from afl_stream.web.documents import FAULTS, api_document, body_of, parameters_in_path, responses_of
 
-_PATH_PARAMETER: Final = re.compile(r"\{(\w+)\}")
-_ERROR: Final = {"$ref": "#/components/schemas/Error"}
-_FAULTS: Final = {
-    "400": "A parameter or the body has no meaning; `error` says which.",
-    "401": "Who asks is not known.",
-    "403": "Who asks may not do this, or the request comes from another site.",
-    "404": "There is no such thing.",
-    "409": "It cannot be done now.",
-    "413": "The body is too large.",
-    "415": "The body is not JSON.",
-    "429": "Too many requests.",
-    "503": "The store or the broker cannot be reached now.",
-}
 _ABOUT: Final = {
     "run": "The id of a run; where it is read, the beginning of one will do.",
     "step": "The id of a step.",
@@ -64,8 +50,8 @@ def openapi_document() -> dict[str, Any]:
             "operationId": reading.name,
             "summary": reading.summary,
             "tags": [reading.tag],
-            "parameters": [*_in_path(reading.path), *map(_in_query, reading.parameters)],
-            "responses": _responses(dict(reading.answer), ("400", "401", "403", "404", "429", "503")),
+            "parameters": [*parameters_in_path(reading.path, _ABOUT), *map(_in_query, reading.parameters)],
+            "responses": responses_of(dict(reading.answer), ("400", "401", "403", "404", "429", "503")),
         }
     for action in ACTIONS.values():
         paths.setdefault(f"/api{action.path}", {})["post"] = _action(action)
@@ -73,30 +59,15 @@ def openapi_document() -> dict[str, Any]:
         "operationId": "startRun",
         "summary": "Start a run.",
         "tags": ["actions"],
-        "requestBody": _body(_START),
-        "responses": _responses(_OUTCOME, tuple(_FAULTS), status="202"),
+        "requestBody": body_of(_START),
+        "responses": responses_of(_OUTCOME, tuple(FAULTS), status="202"),
     }
-    return {
-        "openapi": "3.1.0",
-        "info": {
-            "title": "AFL Stream",
-            "version": VERSION,
-            "description": "Runs, programs, topics and servers of a deployment, and what an operator does with them. "
-            "The pages of the dashboard show the same.",
-        },
-        "paths": paths,
-        "components": {
-            "schemas": {
-                "Error": {
-                    "type": "object",
-                    "required": ["error"],
-                    "properties": {"error": {"type": "string"}, "type": {"type": "string"}},
-                }
-            },
-            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
-        },
-        "security": [{}, {"token": []}],
-    }
+    return api_document(
+        "AFL Stream",
+        "Runs, programs, topics and servers of a deployment, and what an operator does with them. "
+        "The pages of the dashboard show the same.",
+        paths,
+    )
 
 
 def _action(action: Action) -> dict[str, Any]:
@@ -110,9 +81,9 @@ def _action(action: Action) -> dict[str, Any]:
         "summary": f"{action.title}.",
         "description": action.explains,
         "tags": ["actions"],
-        "parameters": _in_path(action.path),
-        "requestBody": _body(schema, is_required=bool(required)),
-        "responses": _responses(_OUTCOME, tuple(_FAULTS), status="202"),
+        "parameters": parameters_in_path(action.path, _ABOUT),
+        "requestBody": body_of(schema, is_required=bool(required)),
+        "responses": responses_of(_OUTCOME, tuple(FAULTS), status="202"),
     }
 
 
@@ -123,23 +94,6 @@ def _property(field: Field) -> dict[str, Any]:
     return described
 
 
-def _body(schema: dict[str, Any], *, is_required: bool = True) -> dict[str, Any]:
-    return {"required": is_required, "content": {"application/json": {"schema": schema}}}
-
-
-def _in_path(path: str) -> list[dict[str, Any]]:
-    return [
-        {
-            "name": name,
-            "in": "path",
-            "required": True,
-            "description": _ABOUT.get(name, f"The name of a {name}."),
-            "schema": {"type": "string", "minLength": 1, "maxLength": 1_000},
-        }
-        for name in _PATH_PARAMETER.findall(path)
-    ]
-
-
 def _in_query(parameter: Parameter) -> dict[str, Any]:
     return {
         "name": parameter.name,
@@ -148,15 +102,3 @@ def _in_query(parameter: Parameter) -> dict[str, Any]:
         "description": parameter.description,
         "schema": dict(parameter.schema),
     }
-
-
-def _responses(answer: dict[str, Any], faults: tuple[str, ...], status: str = "200") -> dict[str, Any]:
-    found: dict[str, Any] = {
-        status: {
-            "description": "Done." if status != "200" else "Found.",
-            "content": {"application/json": {"schema": answer}},
-        }
-    }
-    for fault in faults:
-        found[fault] = {"description": _FAULTS[fault], "content": {"application/json": {"schema": _ERROR}}}
-    return found

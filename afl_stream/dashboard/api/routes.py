@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final
+from typing import Final
 
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from afl.core.json_objects import read_json, write_json
+from afl.core.json_objects import write_json
 from afl_stream.dashboard.actions.operator import Operator, Outcome
 from afl_stream.dashboard.actions.performing import logged, perform, require_operator, values_of_document
 from afl_stream.dashboard.actions.start_forms import inputs_of_document
@@ -20,7 +20,8 @@ from afl_stream.dashboard.actions.table import ACTIONS, Action
 from afl_stream.dashboard.api.openapi import openapi_document
 from afl_stream.dashboard.api.operations import READINGS, Reading
 from afl_stream.dashboard.context import dashboard_of, principal_of
-from afl_stream.dashboard.views.choices import BadParameter
+from afl_stream.web.bodies import json_body, json_response
+from afl_stream.web.parameters import BadParameter
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 #: Members of the body that starts a run.
@@ -66,7 +67,7 @@ def _action(action: Action) -> Endpoint:
         dashboard, principal = dashboard_of(request), principal_of(request)
         require_operator(dashboard, principal)
         target = None if action.target is None else request.path_params[action.target]
-        values = values_of_document(action, target, await _body(request))
+        values = values_of_document(action, target, await json_body(request))
         outcome = await run_in_threadpool(perform, dashboard, principal, action, values)
         return _outcome(outcome)
 
@@ -76,7 +77,7 @@ def _action(action: Action) -> Endpoint:
 async def _start(request: Request) -> Response:
     dashboard, principal = dashboard_of(request), principal_of(request)
     require_operator(dashboard, principal)
-    body = await _body(request)
+    body = await json_body(request)
     if unknown := sorted(set(body) - _START_MEMBERS):
         raise BadParameter(unknown[0][:100], "a member", ", ".join(sorted(_START_MEMBERS)))
     workflow, workflow_id = body.get("workflow"), body.get("id", "")
@@ -104,27 +105,5 @@ async def _nothing(_request: Request) -> Response:
     raise HTTPException(404)
 
 
-async def _body(request: Request) -> dict[str, Any]:
-    """Return the JSON object in a request; an empty one where it has no body. Raises BadParameter, HTTPException."""
-    raw = await request.body()
-    if not raw:
-        return {}
-    # A page of another site can send a form or a text without asking the browser first, and never this.
-    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
-        raise HTTPException(415, "the body must be application/json")
-    try:
-        found = read_json(raw.decode("utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise BadParameter("body", f"{len(raw)} bytes", f"a JSON object ({error})") from None
-    if not isinstance(found, dict):
-        raise BadParameter("body", type(found).__name__, "a JSON object")
-    return found
-
-
 def _outcome(outcome: Outcome) -> Response:
     return json_response(write_json(outcome.to_dict(), indent=None), status=202)
-
-
-def json_response(text: str, *, status: int = 200) -> Response:
-    """Return JSON as an answer. Half a surrogate pair, which UTF-8 cannot have, is replaced."""
-    return Response(text.encode("utf-8", "replace"), status_code=status, media_type="application/json")

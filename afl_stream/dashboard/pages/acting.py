@@ -19,7 +19,7 @@ from afl_stream.dashboard.actions.start_forms import inputs_of_form, start_form,
 from afl_stream.dashboard.actions.table import ACTIONS, Action
 from afl_stream.dashboard.context import dashboard_of, principal_of
 from afl_stream.dashboard.pages.rendering import page
-from afl_stream.dashboard.security.guard import COOKIE, cookie_text
+from afl_stream.web.guard import COOKIE, cookie_text
 
 #: Makes an answer of a form that carries the token of its session.
 FormPage = Callable[[Request, Mapping[str, str]], Response]

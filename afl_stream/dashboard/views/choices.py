@@ -14,9 +14,9 @@ from afl.core.json_objects import read_json
 from afl.engine.model.visibility import WorkflowFilter
 from afl.engine.types import Value
 from afl.stores.public.persistence import EngineStore
-from afl_stream.errors import StreamError
 from afl_stream.settings.durations import duration_ms
 from afl_stream.visibility.programs import declared_names, full_fingerprints
+from afl_stream.web.parameters import BadParameter
 
 #: The states of runs as they are shown, and as the store has them.
 STATES: Final = {
@@ -29,14 +29,6 @@ STATES: Final = {
 _TIME: Final = "an age such as 2h, 30m or 7d, or a time such as 2026-11-30T17:25"
 _FACETS: Final = (Kind.FACET, Kind.EVENT_FACET, Kind.WORKFLOW, Kind.SCHEMA)
 MOST_RUNS: Final = 500
-
-
-class BadParameter(StreamError):
-    """A parameter of a request has no meaning; the message names it."""
-
-    def __init__(self, name: str, found: object, expected: str) -> None:
-        super().__init__(f"{name}: found {str(found)[:100]!r}, expected {expected}")
-        self.name = name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,11 +10,12 @@ from typing import Final
 from afl.core.errors import AFLError
 from afl.core.text.exception_text import exception_line
 from afl_stream.dashboard.deployment import Deployment
-from afl_stream.dashboard.views.choices import BadParameter, moment_ms
+from afl_stream.dashboard.views.choices import moment_ms
 from afl_stream.dead_letters import DeadLetter, DeadLetters, Hop, LetterFilter, LetterSubject
 from afl_stream.registry.deployment_codec import DeploymentCodec
 from afl_stream.sensitive.redaction import REDACTED, Redaction
 from afl_stream.topics.declared import Topology
+from afl_stream.web.parameters import BadParameter
 
 _READ_S: Final = 10.0
 MOST_LETTERS: Final = 500

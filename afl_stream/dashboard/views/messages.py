@@ -8,7 +8,6 @@ from typing import Final
 from afl.core.errors import AFLError
 from afl.core.text.exception_text import exception_line
 from afl_stream.dashboard.deployment import Deployment
-from afl_stream.dashboard.views.choices import BadParameter
 from afl_stream.dashboard.views.topics import TopicView, topic
 from afl_stream.partitioner import partition_for
 from afl_stream.reading.log_ranges import read_ranges
@@ -16,6 +15,7 @@ from afl_stream.registry.deployment_codec import DeploymentCodec
 from afl_stream.sensitive.redaction import REDACTED, Redaction
 from afl_stream.topics.declared import Topology
 from afl_stream.transport import Record, TopicPartition, Watermarks
+from afl_stream.web.parameters import BadParameter
 from afl_stream.wire.codec import Codec
 from afl_stream.wire.dead_letters import original_headers
 

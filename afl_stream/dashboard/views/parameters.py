@@ -8,8 +8,9 @@ from typing import Final
 
 from starlette.datastructures import QueryParams
 
-from afl_stream.dashboard.views.choices import BadParameter, RunChoice
+from afl_stream.dashboard.views.choices import RunChoice
 from afl_stream.dashboard.views.letters import LetterChoice
+from afl_stream.web.parameters import BadParameter
 
 _NUMBER: Final = re.compile(r"[0-9]{1,15}\Z")
 

@@ -11,8 +11,8 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Dialog, Page, sync_playwright
 
 from afl_stream.dashboard import serving
-from afl_stream.dashboard.security.access import Access
 from afl_stream.settings.dashboard import DashboardSettings
+from afl_stream.web.access import Access
 from tests.eventually import eventually
 from tests.scenarios.dashboard.world import Shop
 

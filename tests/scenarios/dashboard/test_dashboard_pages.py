@@ -12,10 +12,10 @@ from starlette.testclient import TestClient
 from afl.core.trace_context import trace_id_of
 from afl_stream.dashboard.application import make_application, make_dashboard
 from afl_stream.dashboard.deployment import Deployment
-from afl_stream.dashboard.security.access import Access
 from afl_stream.errors import ConfigError
 from afl_stream.settings.config import EmbeddedSettings, StreamConfig, load_config
 from afl_stream.settings.dashboard import DashboardSettings
+from afl_stream.web.access import Access
 from tests.scenarios.dashboard.world import MARKUP, Shop
 
 PAGES = [

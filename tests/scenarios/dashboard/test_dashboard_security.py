@@ -9,10 +9,10 @@ import pytest
 from starlette.testclient import TestClient
 
 from afl.core.clock import ManualClock
-from afl_stream.dashboard.security.access import Access, AccessRefused, Role, read_tokens
-from afl_stream.dashboard.security.guard import MAX_BODY_BYTES
-from afl_stream.dashboard.security.rates import RateLimit
 from afl_stream.settings.dashboard import DashboardSettings
+from afl_stream.web.access import DASHBOARD_ROLES, Access, AccessRefused, read_tokens
+from afl_stream.web.guard import MAX_BODY_BYTES
+from afl_stream.web.rates import RateLimit
 from tests.scenarios.dashboard.world import Shop, csrf_of
 
 READER, OPERATOR = "reader-token-of-32-characters-xx", "operator-token-of-32-characters-"
@@ -242,4 +242,4 @@ def test_the_files_are_those_of_the_package_alone(shop: Shop) -> None:
 
 
 def test_roles_are_named_as_documented() -> None:
-    assert [role.value for role in Role] == ["read", "operate"]
+    assert [role.value for role in DASHBOARD_ROLES] == ["read", "operate"]

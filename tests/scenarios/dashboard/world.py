@@ -18,12 +18,12 @@ from afl_stream.agent.agent import Agent
 from afl_stream.dashboard.application import make_application, make_dashboard
 from afl_stream.dashboard.context import Dashboard
 from afl_stream.dashboard.deployment import Deployment
-from afl_stream.dashboard.security.access import Access
 from afl_stream.dev import LocalDeployment
 from afl_stream.embedded.transport import EmbeddedTransport
 from afl_stream.settings.config import EmbeddedSettings, StreamConfig
 from afl_stream.settings.dashboard import DashboardSettings
 from afl_stream.transport import Transport
+from afl_stream.web.access import Access
 from tests.eventually import eventually
 
 #: A text that would be a script if it were not escaped.

@@ -11,7 +11,7 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import Final
 
-from afl_stream.dashboard.security.access import Principal
+from afl_stream.web.access import Principal
 
 COOKIE: Final = "afl_session"
 #: How long somebody stays signed in: seconds.

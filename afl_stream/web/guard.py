@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from http.cookies import CookieError, SimpleCookie
 from math import ceil
 from typing import Final
@@ -13,9 +13,9 @@ from starlette.datastructures import MutableHeaders
 from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from afl_stream.dashboard.security.access import Access, Principal, Role
-from afl_stream.dashboard.security.rates import RateLimit
-from afl_stream.dashboard.security.sessions import COOKIE, LIFETIME_S, Sessions
+from afl_stream.web.access import Access, Principal, Role
+from afl_stream.web.rates import RateLimit
+from afl_stream.web.sessions import COOKIE, LIFETIME_S, Sessions
 
 _log = logging.getLogger(__name__)
 
@@ -39,11 +39,19 @@ _HEADERS: Final[Mapping[str, str]] = {
 }
 
 
+def is_api(path: str) -> bool:
+    """Return whether a path is one of the JSON API."""
+    return path == "/api" or path.startswith("/api/")
+
+
 class Guard:
     """Middleware that lets a request through with `scope["state"]`: its `principal`, and its browser's `session_id`."""
 
-    def __init__(self, app: ASGIApp, access: Access, sessions: Sessions) -> None:
-        self._app = app
+    def __init__(
+        self, app: ASGIApp, access: Access, sessions: Sessions, *, is_api: Callable[[str], bool] = is_api
+    ) -> None:
+        """`is_api`: which paths are for programs, which are refused in JSON and get no cookie."""
+        self._app, self._is_api = app, is_api
         self._access, self._sessions = access, sessions
         self._requests = RateLimit(access.requests_per_s, access.requests_per_s * 4)
 
@@ -63,7 +71,7 @@ class Guard:
                 for name, value in _HEADERS.items():
                     given.setdefault(name, value)
                 given.setdefault("cache-control", "no-store")
-                if is_new and "set-cookie" not in given and not is_api(scope["path"]):
+                if is_new and "set-cookie" not in given and not self._is_api(scope["path"]):
                     given.append("set-cookie", cookie_text(session_id, is_secure=_is_https(scope, headers)))
             await send(message)
 
@@ -80,16 +88,16 @@ class Guard:
         wait_s = self._requests.wait_s(_address(scope))
         if wait_s:
             seconds = {"Retry-After": str(max(1, ceil(wait_s)))}
-            return _answer(scope, 429, "too many requests: try again later", seconds)
-        host = headers.get("host", "")
+            return self._answer(scope, 429, "too many requests: try again later", seconds)
+        host, section = headers.get("host", ""), self._access.section
         if not self._access.takes_host(host):
-            text = f"host {host[:100]!r} is not one of this dashboard; name it in dashboard.allowed_hosts"
-            return _answer(scope, 400, text)
+            text = f"host {host[:100]!r} is not one of this {section}; name it in {section}.allowed_hosts"
+            return self._answer(scope, 400, text)
         length = headers.get("content-length", "0")
         if not length.isdigit() or int(length) > MAX_BODY_BYTES:
-            return _answer(scope, 413, f"a request has {MAX_BODY_BYTES:,} bytes at most")
+            return self._answer(scope, 413, f"a request has {MAX_BODY_BYTES:,} bytes at most")
         if scope["method"] not in _SAFE and not _is_same_origin(headers):
-            return _answer(scope, 403, "the request comes from another site")
+            return self._answer(scope, 403, "the request comes from another site")
         return None
 
     def _principal(self, scope: Scope, headers: Mapping[str, str], session_id: str) -> Principal | None:
@@ -105,17 +113,20 @@ class Guard:
         return None if found is None else access.limited(found)
 
     def _unknown(self, scope: Scope) -> Response:
-        if is_api(scope["path"]) or scope["method"] not in _SAFE or not self._access.tokens:
+        if self._is_api(scope["path"]) or scope["method"] not in _SAFE or not self._access.tokens:
             how = "send Authorization: Bearer TOKEN" if self._access.tokens else "come through the proxy that signs in"
-            return _answer(scope, 401, f"who asks is not known: {how}", {"WWW-Authenticate": "Bearer"})
+            return self._answer(scope, 401, f"who asks is not known: {how}", {"WWW-Authenticate": "Bearer"})
         query = scope.get("query_string", b"").decode("latin-1")
         there = scope["path"] + (f"?{query}" if query else "")
         return RedirectResponse(f"/login?to={quote(there, safe='')}", status_code=303)
 
-
-def is_api(path: str) -> bool:
-    """Return whether a path is one of the JSON API."""
-    return path == "/api" or path.startswith("/api/")
+    def _answer(self, scope: Scope, status: int, text: str, headers: Mapping[str, str] | None = None) -> Response:
+        if status != 429:
+            told = (scope["method"], scope["path"][:200], _address(scope), text)
+            _log.warning("%s %s from %s was refused: %s", *told)
+        if self._is_api(scope["path"]):
+            return JSONResponse({"error": text}, status_code=status, headers=headers)
+        return PlainTextResponse(f"{text}\n", status_code=status, headers=headers)
 
 
 def cookie_text(session_id: str, *, is_secure: bool, max_age_s: int = LIFETIME_S) -> str:
@@ -172,14 +183,6 @@ def _is_public(path: str) -> bool:
 def _address(scope: Scope) -> str:
     client = scope.get("client")
     return client[0] if client else ""
-
-
-def _answer(scope: Scope, status: int, text: str, headers: Mapping[str, str] | None = None) -> Response:
-    if status != 429:
-        _log.warning("%s %s from %s was refused: %s", scope["method"], scope["path"][:200], _address(scope), text)
-    if is_api(scope["path"]):
-        return JSONResponse({"error": text}, status_code=status, headers=headers)
-    return PlainTextResponse(f"{text}\n", status_code=status, headers=headers)
 
 
 __all__ = ["COOKIE", "LOCAL", "Guard", "cookie_text", "is_api"]

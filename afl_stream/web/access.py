@@ -15,17 +15,24 @@ from typing import Final
 from afl.core.text.exception_text import exception_text
 from afl_stream.errors import StreamError
 from afl_stream.settings.dashboard import DashboardSettings
+from afl_stream.settings.gateway import GatewaySettings
 
 #: A token of fewer characters could be guessed.
 MIN_TOKEN_CHARS: Final = 20
-_FORM: Final = "NAME ROLE TOKEN, the role read or operate"
 
 
 class Role(StrEnum):
     """What somebody may do."""
 
     READ = "read"
+    #: Takes events of facets and answers them: the gateway's workers.
+    WORK = "work"
     OPERATE = "operate"
+
+
+#: The roles that tokens of a dashboard, and of a gateway, may have.
+DASHBOARD_ROLES: Final = (Role.READ, Role.OPERATE)
+GATEWAY_ROLES: Final = (Role.READ, Role.WORK, Role.OPERATE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +46,10 @@ class Principal:
     def may_operate(self) -> bool:
         return self.role is Role.OPERATE
 
+    @property
+    def may_work(self) -> bool:
+        return self.role in (Role.WORK, Role.OPERATE)
+
 
 class AccessRefused(StreamError):
     """The settings would let anybody in, or the file of tokens cannot be used."""
@@ -46,9 +57,9 @@ class AccessRefused(StreamError):
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """The rules of one dashboard.
+    """The rules of one server: a dashboard, or a gateway.
 
-    Without tokens and without a proxy everybody on this machine may operate: `principal_of_address` is who that is.
+    Without tokens and without a proxy everybody on this machine may operate. `section` is where its settings are.
     """
 
     host: str
@@ -60,6 +71,7 @@ class Access:
     proxy_addresses: frozenset[str] = frozenset()
     proxy_operators: frozenset[str] = frozenset()
     requests_per_s: int = 100
+    section: str = "dashboard"
 
     @classmethod
     def of(cls, settings: DashboardSettings, host: str, *, read_only: bool = False) -> Access:
@@ -80,6 +92,23 @@ class Access:
             proxy_addresses=frozenset(settings.names_of("proxy_addresses")),
             proxy_operators=frozenset(settings.names_of("proxy_operators")),
             requests_per_s=settings.requests_per_s,
+        )
+
+    @classmethod
+    def of_gateway(cls, settings: GatewaySettings, host: str) -> Access:
+        """Return the rules that the settings of a gateway make. Raises AccessRefused."""
+        tokens = {} if settings.token_file is None else read_tokens(Path(settings.token_file), GATEWAY_ROLES)
+        if not is_loopback(host) and not tokens:
+            raise AccessRefused(
+                f"the gateway would listen on {host} for anybody: give a file of tokens (--token-file, "
+                "gateway.token_file), or listen on 127.0.0.1"
+            )
+        return cls(
+            host=host,
+            tokens=tokens,
+            allowed_hosts=frozenset(name.lower() for name in (*_own_names(host), *settings.hosts)),
+            requests_per_s=settings.requests_per_s,
+            section="gateway",
         )
 
     @property
@@ -111,12 +140,13 @@ class Access:
         return Principal(principal.name, Role.READ) if self.is_read_only else principal
 
     def takes_host(self, host: str) -> bool:
-        """Return whether a request's `Host` names this dashboard, whatever its port: another one was rebound by DNS."""
+        """Return whether a request's `Host` names this server, whatever its port: another one was rebound by DNS."""
         return host_name(host) in self.allowed_hosts
 
 
-def read_tokens(path: Path) -> dict[bytes, Principal]:
+def read_tokens(path: Path, roles: Sequence[Role] = DASHBOARD_ROLES) -> dict[bytes, Principal]:
     """Return the digests of the tokens in a file. Raises AccessRefused, which shows no token."""
+    form = f"NAME ROLE TOKEN, the role {', '.join(roles[:-1])} or {roles[-1]}"
     try:
         mode, lines = path.stat().st_mode, path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
@@ -128,8 +158,8 @@ def read_tokens(path: Path) -> dict[bytes, Principal]:
         words = line.split()
         if not words or words[0].startswith("#"):
             continue
-        if len(words) != 3 or words[1] not in tuple(Role):
-            raise AccessRefused(f"{path}, line {number}: expected {_FORM}")
+        if len(words) != 3 or words[1] not in roles:
+            raise AccessRefused(f"{path}, line {number}: expected {form}")
         if len(words[2]) < MIN_TOKEN_CHARS:
             raise AccessRefused(
                 f"{path}, line {number}: the token of {words[0]} has {len(words[2])} characters; at least "
@@ -137,7 +167,7 @@ def read_tokens(path: Path) -> dict[bytes, Principal]:
             )
         found[hashlib.sha256(words[2].encode()).digest()] = Principal(words[0], Role(words[1]))
     if not found:
-        raise AccessRefused(f"the file of tokens {path} has none: each line is {_FORM}")
+        raise AccessRefused(f"the file of tokens {path} has none: each line is {form}")
     return found
 
 
