@@ -75,6 +75,10 @@ _COMMANDS: Final = {
         "afl_stream.commands.dashboard:dashboard_command",
         "Serve pages about the deployment, and its JSON API.",
     ),
+    "gateway": (
+        "afl_stream.commands.gateway:gateway_command",
+        "Serve an HTTP API for workers and others without Kafka.",
+    ),
     "servers": ("afl_stream.commands.servers:servers_command", "List the servers that work on the store."),
     "continue": ("afl_stream.commands.answers:continue_command", "Answer a step by hand."),
     "fail": ("afl_stream.commands.answers:fail_command", "Fail a step by hand."),

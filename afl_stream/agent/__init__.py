@@ -53,4 +53,5 @@ PUBLIC_MODULES = (
     "records",
     "reloading",
     "resources",
+    "work",
 )

@@ -1,4 +1,4 @@
-"""Ids of leases: each holds all that an answer needs, so that an answer is taken by any gateway, also after a restart."""
+"""Ids of leases: each holds all that an answer needs, so any gateway takes the answer, also after a restart."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from afl.core.handlers.context import HandlerContext
+from afl_stream.errors import IdRefused
 from afl_stream.sensitive.marks import RETURNS_HEADER
 from afl_stream.web.parameters import BadParameter
-from afl_stream.wire.messages import Event, workflow_of
+from afl_stream.wire.messages import Event, step_and_attempt_of, workflow_of
 
 #: The first part of each id, with the version of its form.
 _START: Final = "l1."
@@ -105,9 +106,12 @@ def _is_whole(event: LeasedEvent) -> bool:
         return False
     if not (event.token is None or isinstance(event.token, str)):
         return False
-    if any(type(number) is not int or not 0 < number < 1 << 31 for number in (event.attempt, event.tries)):
+    if any(type(number) is not int or not 0 <= number < 1 << 31 for number in (event.attempt, event.tries)):
         return False
     try:
-        return workflow_of(event.step_id) == event.workflow_id
-    except Exception:  # noqa: BLE001 - any id that is none
+        return workflow_of(event.step_id) == event.workflow_id and step_and_attempt_of(event.event_id) == (
+            event.step_id,
+            event.attempt,
+        )
+    except IdRefused:
         return False

@@ -1,4 +1,4 @@
-"""What every server of HTTP here needs: who may ask, a guard before all requests, bodies of JSON, and a thread that serves.
+"""What every server of HTTP here needs: who may ask, a guard before requests, bodies of JSON, and a thread that serves.
 
 The dashboard and the gateway stand on it.
 """

@@ -1,4 +1,4 @@
-"""Parts of an OpenAPI document that every API here has: faults, bodies, parameters in paths, and how who asks is known."""
+"""Parts of an OpenAPI document that every API here has: faults, bodies, parameters in paths, and the use of tokens."""
 
 from __future__ import annotations
 
