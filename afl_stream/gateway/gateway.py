@@ -55,7 +55,7 @@ class Gateway:
         self.desks = {facet: LeaseDesk(facet, clock=self.clock, probe=probe) for facet in settings.polled_facets}
         self.agents: list[RunningAgent] = []
         for facet, desk in self.desks.items():
-            agent = holding_agent(config, transport, desk, probe=probe, clock=clock)
+            agent = holding_agent(config, transport, desk, probe=probe)
             self.agents.append(RunningAgent(agent, f"afl-gateway-{facet}", before_stop=desk.close))
         for facet, url in urls.items():
             self.agents.append(RunningAgent(webhook_agent(config, transport, facet, url), f"afl-webhook-{facet}"))

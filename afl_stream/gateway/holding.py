@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from afl.core.clock import Clock
 from afl.core.errors import AFLError
 from afl.core.handlers.calling import FACET_NAME_KEY, METADATA_KEY, Deferred
 from afl.core.handlers.context import HandlerContext
@@ -75,20 +74,12 @@ class _LeaseRetries:
         return None if self._max_tries and tries >= self._max_tries else 0.0
 
 
-def holding_agent(
-    config: StreamConfig,
-    transport: Transport,
-    desk: LeaseDesk,
-    *,
-    probe: Probe = no_probe,
-    clock: Clock | None = None,
-) -> Agent:
+def holding_agent(config: StreamConfig, transport: Transport, desk: LeaseDesk, *, probe: Probe = no_probe) -> Agent:
     """Return the agent that holds the events of a desk's facet. Its slots bound what is held."""
     settings = config.gateway
     own = replace(config.agent, max_concurrent=settings.max_held, max_crashes=_NO_SUSPECTS)
     agent_config = AgentConfig(stream=replace(config, agent=own))
-    clock_s = {} if clock is None else {"clock_s": clock.monotonic_s}
-    agent = Agent(agent_config, transport, probe=probe, **clock_s)
+    agent = Agent(agent_config, transport, probe=probe)
 
     async def hold(payload: Mapping[str, Any], context: HandlerContext) -> Deferred:
         given = {name: value for name, value in payload.items() if name not in _OF_AGENTS}
