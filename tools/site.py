@@ -40,7 +40,14 @@ _SECTIONS: Final[Mapping[str, Sequence[str]]] = {
     "Language": ("docs/language/*", "docs/language-tools.md", "docs/editors.md", "docs/scripts.md", "docs/codegen.md"),
     "Workflows": ("docs/guide/*", "docs/delivery.md"),
     "Agents": (
-        *("docs/agents.md", "docs/any-language.md", "schemas/README.md", "docs/schemas.md", "docs/runners.md"),
+        *(
+            "docs/agents.md",
+            "docs/any-language.md",
+            "docs/gateway.md",
+            "schemas/README.md",
+            "docs/schemas.md",
+            "docs/runners.md",
+        ),
         *("docs/claude.md", "docs/mcp.md", "clients/*/README.md"),
     ),
     "Looking": (

@@ -57,6 +57,7 @@ COMMANDS: dict[tuple[str, ...], list[str]] = {
     ("status",): ["w1"],
     # It ends for want of the tokens: else it would serve.
     ("dashboard",): ["--token-file", "{folder}/none"],
+    ("gateway",): ["--token-file", "{folder}/none"],
     ("servers",): ["--all"],
     ("continue",): ["w1:0a1b2c", "--result", "{}"],
     ("fail",): ["w1:0a1b2c"],

@@ -1,0 +1,144 @@
+"""The gateway keeps what its document says, whatever it is asked, and lets in who may come."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, settings
+from schemathesis import checks
+from starlette.testclient import TestClient
+
+from afl_stream.gateway.openapi import openapi_document
+from afl_stream.settings.gateway import GatewaySettings
+from afl_stream.web.access import Access, AccessRefused
+from tests.scenarios.gateway.world import CHARGE, Shop, open_shop
+
+#: What each answer is held to.
+CHECKS = [
+    checks.not_a_server_error,
+    checks.status_code_conformance,
+    checks.content_type_conformance,
+    checks.response_schema_conformance,
+]
+
+
+def test_no_request_breaks_the_gateway(tmp_path: Path) -> None:
+    """Call every operation with values of all kinds: none makes a mistake, and each answer is documented."""
+    with open_shop(tmp_path) as shop, shop.gateway(max_wait_s=0, allowed_hosts="testserver") as worker:
+        schema: Any = schemathesis.openapi.from_asgi("/v1/openapi.json", worker.http.app)
+        called = sum(_call(found.ok()) for found in schema.get_all_operations())
+
+    assert called >= 20
+
+
+def _call(operation: Any) -> int:
+    called = 0
+
+    @settings(
+        max_examples=3,
+        deadline=None,
+        database=None,
+        derandomize=True,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(case=operation.as_strategy())
+    def once(case: Any) -> None:
+        nonlocal called
+        called += 1
+        case.validate_response(case.call(), checks=CHECKS)
+
+    once()
+    return called
+
+
+def test_answers_are_as_the_document_says(shop: Shop) -> None:
+    paths = openapi_document()["paths"]
+
+    def check(template: str, method: str, status: str, answer: Any) -> None:
+        assert str(answer.status_code) == status, answer.text
+        schema = paths[template][method]["responses"][status]["content"]["application/json"]["schema"]
+        jsonschema.validate(answer.json(), schema)
+
+    with shop.gateway() as worker:
+        started = worker.http.post("/v1/runs", json={"workflow": "Checkout", "inputs": {"order": "1"}, "id": "r-1"})
+        check("/v1/runs", "post", "202", started)
+        polled = worker.http.post(f"/v1/facets/{CHARGE}/poll", json={"wait_s": 10})
+        check("/v1/facets/{facet}/poll", "post", "200", polled)
+        event = polled.json()["events"][0]
+        check("/v1/leases/heartbeat", "post", "200", worker.lease("heartbeat", event))
+        completed = worker.lease("complete", event, result={"receipt": "r"})
+        check("/v1/leases/complete", "post", "200", completed)
+        check("/v1/runs/{run}", "get", "200", worker.http.get("/v1/runs/r-1?wait_s=10"))
+
+
+@pytest.mark.parametrize(
+    ("path", "members", "told"),
+    [
+        ("/v1/leases/complete", {"lease": "nonsense"}, "lease"),
+        ("/v1/leases/complete", {"lease": "l1.e30"}, "lease"),
+        (f"/v1/facets/{CHARGE}/poll", {"max": 0}, "max"),
+        (f"/v1/facets/{CHARGE}/poll", {"most": 1}, "most"),
+        ("/v1/runs", {}, "workflow"),
+        ("/v1/steps/r-1:0a/answer", {}, "either result or error"),
+    ],
+)
+def test_a_mistake_is_named(shop: Shop, path: str, members: Any, told: str) -> None:
+    with shop.gateway() as worker:
+        answer = worker.http.post(path, json=members)
+
+    assert answer.status_code == 400
+    assert told in answer.json()["error"]
+
+
+def test_elsewhere_it_needs_tokens() -> None:
+    with pytest.raises(AccessRefused, match=r"gateway\.token_file"):
+        Access.of_gateway(GatewaySettings(), "0.0.0.0")
+
+
+def test_each_role_may_do_its_own(shop: Shop, tmp_path: Path) -> None:
+    tokens = {role: role * 20 for role in ("read", "work", "operate")}
+    file = tmp_path / "tokens"
+    file.write_text("".join(f"{role}-er {role} {token}\n" for role, token in tokens.items()))
+    file.chmod(0o600)
+    calls = {
+        "read": ("GET", "/v1/runs/r-1", None),
+        "work": ("POST", f"/v1/facets/{CHARGE}/poll", {}),
+        "operate": ("POST", "/v1/runs", {"workflow": "Checkout", "id": "r-1", "inputs": {"order": "1"}}),
+    }
+    refused = {}
+    with shop.gateway(token_file=str(file)) as worker:
+        for role, token in tokens.items():
+            for name, (method, path, body) in calls.items():
+                headers = {"Authorization": f"Bearer {token}"}
+                answer = worker.http.request(method, path, json=body, headers=headers)
+                refused[role, name] = answer.status_code == 403
+        unknown = worker.http.post("/v1/runs", json={})
+        stranger = TestClient(worker.http.app, base_url="http://elsewhere").get("/health")
+
+    assert [pair for pair, is_refused in refused.items() if is_refused] == [
+        ("read", "work"), ("read", "operate"), ("work", "operate"),
+    ]  # fmt: skip
+    assert unknown.status_code == 401
+    assert stranger.status_code == 400
+    assert "gateway.allowed_hosts" in stranger.json()["error"]
+
+
+def test_a_page_of_another_site_may_not_act(shop: Shop) -> None:
+    with shop.gateway() as worker:
+        answer = worker.http.post("/v1/runs", json={}, headers={"Origin": "http://evil.example"})
+
+    assert answer.status_code == 403
+
+
+def test_health_says_what_is_held(shop: Shop) -> None:
+    with shop.gateway() as worker:
+        worker.start("Checkout", "r-1", order="1")
+        worker.take()
+        answer = worker.http.get("/health")
+
+    assert answer.json() == {"ready": True, "problems": [], "facets": {CHARGE: {"waiting": 0, "leased": 1}}}
