@@ -40,15 +40,8 @@ _SECTIONS: Final[Mapping[str, Sequence[str]]] = {
     "Language": ("docs/language/*", "docs/language-tools.md", "docs/editors.md", "docs/scripts.md", "docs/codegen.md"),
     "Workflows": ("docs/guide/*", "docs/delivery.md"),
     "Agents": (
-        *(
-            "docs/agents.md",
-            "docs/any-language.md",
-            "docs/gateway.md",
-            "schemas/README.md",
-            "docs/schemas.md",
-            "docs/runners.md",
-        ),
-        *("docs/claude.md", "docs/mcp.md", "clients/*/README.md"),
+        *("docs/agents.md", "docs/any-language.md", "schemas/README.md", "docs/schemas.md", "docs/runners.md"),
+        *("docs/gateway.md", "docs/claude.md", "docs/mcp.md", "clients/*/README.md"),
     ),
     "Looking": (
         *("docs/looking-back.md", "docs/why.md", "docs/dead-letters.md", "docs/lifecycle.md", "docs/audit.md"),

@@ -14,7 +14,7 @@ from afl_stream.errors import ConfigError, StreamError
 from afl_stream.gateway.answering import Answers
 from afl_stream.gateway.holding import RunningAgent, holding_agent
 from afl_stream.gateway.leases import LeaseDesk
-from afl_stream.gateway.runs import Runs
+from afl_stream.gateway.runs import ANSWER_S, Runs
 from afl_stream.gateway.webhooks import webhook_agent
 from afl_stream.settings.config import StreamConfig
 from afl_stream.transport import Transport
@@ -38,9 +38,15 @@ class Gateway:
     """One gateway. `start` joins the groups; any thread may use the rest."""
 
     def __init__(
-        self, config: StreamConfig, transport: Transport, *, clock: Clock | None = None, probe: Probe = no_probe
+        self,
+        config: StreamConfig,
+        transport: Transport,
+        *,
+        clock: Clock | None = None,
+        probe: Probe = no_probe,
+        answer_s: float = ANSWER_S,
     ) -> None:
-        """Make the parts; nothing is joined yet. Raises ConfigError."""
+        """Make the parts; nothing is joined yet. Evaluators have `answer_s` to answer. Raises ConfigError."""
         self.config = config
         self.clock = clock or SystemClock()
         settings = config.gateway
@@ -51,7 +57,7 @@ class Gateway:
             raise ConfigError("the settings", "gateway.webhooks", both[0], expected)
         name = f"gateway-{socket.gethostname()}-{os.getpid()}"
         self.answers = Answers(config, transport, name, probe=probe)
-        self.runs = Runs(config, transport)
+        self.runs = Runs(config, transport, answer_s=answer_s)
         self.desks = {facet: LeaseDesk(facet, clock=self.clock, probe=probe) for facet in settings.polled_facets}
         self.agents: list[RunningAgent] = []
         for facet, desk in self.desks.items():

@@ -33,7 +33,8 @@ _READ_S: Final = 0.2
 class Runs:
     """Commands to evaluators, and what they tell of runs. Any thread may use it."""
 
-    def __init__(self, config: StreamConfig, transport: Transport) -> None:
+    def __init__(self, config: StreamConfig, transport: Transport, *, answer_s: float = ANSWER_S) -> None:
+        self._answer_s = answer_s
         self._config, self._transport = config, transport
         self._redaction = Redaction(config.sensitive.patterns)
         self._idle: SimpleQueue[Client] = SimpleQueue()
@@ -58,7 +59,7 @@ class Runs:
         with self._client() as client:
             is_answered = _answered(
                 lambda: client.start(
-                    workflow, given, workflow_id=workflow_id, requested_by=by, answer_timeout_s=ANSWER_S
+                    workflow, given, workflow_id=workflow_id, requested_by=by, answer_timeout_s=self._answer_s
                 )
             )
         return {"workflow_id": workflow_id, "answered": is_answered}
@@ -71,12 +72,12 @@ class Runs:
             if error is None:
                 given = plain_values(dict(result or {}), "result")
                 is_answered = _answered(
-                    lambda: client.continue_step(step, given, attempt=attempt, answer_timeout_s=ANSWER_S)
+                    lambda: client.continue_step(step, given, attempt=attempt, answer_timeout_s=self._answer_s)
                 )
             else:
                 kind, message = error
                 is_answered = _answered(
-                    lambda: client.fail_step(step, message, kind, attempt=attempt, answer_timeout_s=ANSWER_S)
+                    lambda: client.fail_step(step, message, kind, attempt=attempt, answer_timeout_s=self._answer_s)
                 )
         return {"step_id": step, "answered": is_answered}
 
@@ -87,7 +88,7 @@ class Runs:
             event_id = event_id or drawn_id()
             outcome: str | None = None
             try:
-                receipt = client.raise_event(run, name, given, id=event_id, wait=True, timeout_s=ANSWER_S)
+                receipt = client.raise_event(run, name, given, id=event_id, wait=True, timeout_s=self._answer_s)
                 outcome = None if receipt.outcome is None else receipt.outcome.value
             except NotAnswered:
                 pass
@@ -99,7 +100,7 @@ class Runs:
         Raises RefusedByEvaluator, and NotAnswered where no evaluator answers.
         """
         with self._client() as client:
-            answer = client.describe(run, answer_timeout_s=ANSWER_S)
+            answer = client.describe(run, answer_timeout_s=self._answer_s)
             found: dict[str, Any] = {
                 "workflow_id": run,
                 "status": answer.status,

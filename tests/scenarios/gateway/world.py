@@ -120,13 +120,14 @@ class Shop:
         probe: Probe = no_probe,
         grace_s: int = 0,
         host: str = "127.0.0.1",
+        answer_s: float = 10.0,
         **settings: Any,
     ) -> Iterator[Worker]:
         """Open a gateway; it drains at the end, unless it has crashed."""
         section = replace(GatewaySettings(requests_per_s=100_000, facets=facets), **settings)
         config = replace(self.config, gateway=section, agent=replace(AgentSettings(), grace_s=grace_s))
         with self.transport() as transport:
-            gateway = Gateway(config, transport, clock=clock, probe=probe)
+            gateway = Gateway(config, transport, clock=clock, probe=probe, answer_s=answer_s)
             gateway.start()
             app = make_application(gateway, Access.of_gateway(section, host))
             try:
