@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 
 import click
@@ -53,6 +54,8 @@ def gateway_command(
     except ImportError as error:
         needed = "pip install 'afl-stream[gateway]'"
         raise CommandRefused(f"the gateway needs the extra gateway ({error.name} is missing): {needed}") from error
+    from afl_stream.commands.monitoring.agents import announced_agent
+
     config, terminal = invocation.settings(), invocation.terminal()
     settings = config.gateway
     if facets:
@@ -66,9 +69,8 @@ def gateway_command(
     tune_collector()
     with open_transport(config, serves=True) as transport:
         served = serving.start(config, transport, host, port)
-        is_done = False
         try:
-            with draining(stop.set, served.gateway.remaining):
+            with ExitStack() as opened, draining(stop.set, served.gateway.remaining):
                 if terminal.as_json:
                     terminal.document({"address": served.address, "api": f"{served.address}/v1/openapi.json"})
                 else:
@@ -76,13 +78,13 @@ def gateway_command(
                     served_facets = [*settings.polled_facets, *settings.webhook_urls()]
                     told = f"serves {', '.join(served_facets)}" if served_facets else "serves no facet (--facet)"
                     terminal.remark(f"{told}; Ctrl-C ends it")
+                for running in served.gateway.agents:
+                    opened.enter_context(announced_agent(transport, running.agent))
                 while not stop.wait(_LOOK_S):
                     if (failure := served.gateway.failure()) is not None:
                         raise failure
                     if not served.is_serving:
                         raise CommandRefused("the gateway's server has ended; the log says why")
-                is_done = served.stop()
         finally:
-            if not is_done:
-                served.stop()
+            is_done = served.stop()
     return ExitCode.OK if is_done else ExitCode.WORK_LEFT

@@ -34,6 +34,8 @@ from afl_stream.web.sessions import Sessions
 
 _log = logging.getLogger(__name__)
 
+#: How an evaluator refuses to describe a run that does not exist.
+_NO_RUN: Final = "NothingToDescribe"
 Endpoint = Callable[[Request], Awaitable[Response]]
 #: The status of each kind of error, the special kinds first; any other of ours is a request that cannot be.
 _STATUSES: Final[tuple[tuple[type[Exception], int], ...]] = (
@@ -119,6 +121,8 @@ def _health(gateway: Gateway) -> Endpoint:
 def _on_error(secrets: Secrets) -> Callable[[Request, Exception], Response]:
     def on_error(_request: Request, error: Exception) -> Response:
         status = next((status for kind, status in _STATUSES if isinstance(error, kind)), 400)
+        if isinstance(error, RefusedByEvaluator) and error.reason.type == _NO_RUN:
+            status = 404
         return _told(status, secrets.masked(str(error)), class_name(type(error)))
 
     return on_error

@@ -113,19 +113,30 @@ class Gateway:
                 desk.sweep()
 
     def stop(self) -> bool:
-        """Drain: offer nothing more, take answers of leases for the grace period, leave. False: leases were left."""
+        """Drain and close. Returns False where leases were left."""
+        try:
+            return self.drain()
+        finally:
+            self.close()
+
+    def drain(self) -> bool:
+        """Offer nothing more, take answers for the grace period, and leave. Returns False where leases were left."""
         self.begin_stop()
         until_s = monotonic_s() + self.config.agent.grace_s + 5
         is_done = True
         for agent in self.agents:
             is_done &= agent.join(max(0.1, until_s - monotonic_s()))
         self._stopping.set()
-        self.runs.close()
-        self.answers.close()
         leased = sum(desk.counts[1] for desk in self.desks.values())
         if leased:
             _log.warning("%d leases are left: their events are offered again by the next member of the group", leased)
         return is_done and not leased
+
+    def close(self) -> None:
+        """Close what answers and commands are sent with: no request is served any more."""
+        self._stopping.set()
+        self.runs.close()
+        self.answers.close()
 
     def begin_stop(self) -> None:
         """Begin to drain."""

@@ -27,9 +27,10 @@ class Served:
     def stop(self) -> bool:
         """Drain, then stop serving. Returns False where leases were left."""
         try:
-            return self.gateway.stop()
+            return self.gateway.drain()
         finally:
             self._served.stop()
+            self.gateway.close()
 
     @property
     def is_serving(self) -> bool:

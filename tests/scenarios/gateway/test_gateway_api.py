@@ -95,6 +95,14 @@ def test_a_mistake_is_named(shop: Shop, path: str, members: Any, told: str) -> N
     assert told in answer.json()["error"]
 
 
+def test_a_run_that_does_not_exist_is_not_found(shop: Shop) -> None:
+    with shop.gateway() as worker:
+        answer = worker.http.get("/v1/runs/none-such")
+
+    assert answer.status_code == 404
+    assert "none-such" in answer.json()["error"]
+
+
 def test_elsewhere_it_needs_tokens() -> None:
     with pytest.raises(AccessRefused, match=r"gateway\.token_file"):
         Access.of_gateway(GatewaySettings(), "0.0.0.0")
