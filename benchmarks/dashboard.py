@@ -26,12 +26,12 @@ from afl.compiler import compile_text
 from afl.stores.sqlite.store import SqliteStore
 from afl_stream.dashboard.application import make_application, make_dashboard
 from afl_stream.dashboard.deployment import Deployment
-from afl_stream.dashboard.security.access import Access
 from afl_stream.dev import LocalDeployment
 from afl_stream.settings.config import EmbeddedSettings, StreamConfig
 from afl_stream.settings.dashboard import DashboardSettings
 from afl_stream.visibility.runs import show_workflow
 from afl_stream.visibility.workflows import list_workflows
+from afl_stream.web.access import Access
 from benchmarks.visibility import fill
 
 _PROGRAM: Final = """

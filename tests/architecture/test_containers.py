@@ -20,8 +20,8 @@ import pytest
 import yaml
 
 from afl_stream.cli import afl_stream
-from afl_stream.dashboard.security.access import Role, read_tokens
 from afl_stream.settings.config import load_config
+from afl_stream.web.access import Role, read_tokens
 from tests.scenarios.command_lines import CommandLine
 from tools.registry.application import RELEASE
 
