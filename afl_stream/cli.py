@@ -72,11 +72,11 @@ _COMMANDS: Final = {
     "bridge": ("afl_stream.commands.bridge:bridge_command", "Join AFL workflows with topics and event-driven ones."),
     "pubsub": ("afl_stream.commands.pubsub.group:pubsub_group", "Check, draw and run event-driven workflows."),
     "dashboard": (
-        "afl_stream.commands.dashboard:dashboard_command",
+        "afl_stream.commands.web.dashboard:dashboard_command",
         "Serve pages about the deployment, and its JSON API.",
     ),
     "gateway": (
-        "afl_stream.commands.gateway:gateway_command",
+        "afl_stream.commands.web.gateway:gateway_command",
         "Serve an HTTP API for workers and others without Kafka.",
     ),
     "servers": ("afl_stream.commands.servers:servers_command", "List the servers that work on the store."),

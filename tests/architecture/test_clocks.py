@@ -22,6 +22,7 @@ STAMP_NAMES: Final = frozenset({"now_ms", "epoch_ms", "epoch_ns"})
 
 #: Allowed calculations with the wall clock, and why each is not an interval of one process.
 RECKONED: Final = {
+    "afl_stream/gateway/leases.py": "until when a lease is, as workers are shown it; it ends by the monotonic clock",
     "afl/commands/local_run.py": "the time until a timer, which is a stamp; asked again in each piece of the wait",
     "afl/core/clock.py": "the rule for stamps of others",
     "afl/evaluation/due_timers.py": "stored timers: stamps",

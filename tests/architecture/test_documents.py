@@ -183,7 +183,7 @@ def test_every_question_of_where_something_is_has_an_answer() -> None:
     section = text[text.index("## Where is ...?") : text.index("## A record's way")]
     answers = [row for row in section.splitlines() if row.startswith("|")][2:]
 
-    assert len(answers) == 26
+    assert len(answers) == 27
     assert [row for row in answers if not re.search(r"`[a-z_/]+\.py`", row)] == []
 
 

@@ -19,6 +19,7 @@ PUBLIC_MODULES = (
     "modules",
     "outcomes",
     "pool",
+    "put_back",
     "registration",
     "retry",
     "returned",
