@@ -79,6 +79,11 @@ def _without_docs(part: object) -> object:
     return [_without_docs(value) for value in part] if isinstance(part, list) else part
 
 
+def comparable(log: str) -> str:
+    """Leave out of a log what a release may add to it: topics of dead letters, headers and documentation of schemas."""
+    return without_documentation(without_schema_headers(without_dead_letters(log)))
+
+
 def differences(written: str, kept: str) -> list[str]:
     """How a file that is written now differs from the one that is kept: the first lines of each, cut short.
 

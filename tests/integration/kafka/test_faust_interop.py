@@ -6,11 +6,13 @@ import asyncio
 import json
 import os
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 
 import pytest
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 
 from afl.engine.model.store import COMPLETED, ERROR
 from afl_stream.kafka.transport import KafkaTransport
@@ -52,12 +54,35 @@ def faust() -> Path:
         missing(str(error))
 
 
+def make_changelogs(bootstrap: str, prefix: str, environment: Mapping[str, str]) -> None:
+    """Make the changelogs of the audit's tables, as its worker does when it starts for the first time.
+
+    Faust asks for their partitions at once, and where the broker does not know them yet the audit ends with
+    PartitionsMismatch: on a busy broker that is most of the time.
+    """
+    wanted = {"asked": ("EVENT", "12"), "answered": ("CONTROL", "6")}
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    made = admin.create_topics([
+        NewTopic(
+            f"{prefix}audit.faust-{table}-changelog",
+            int(environment.get(f"AFL_TOPICS_{of}_PARTITIONS", default)),
+            1,
+            config={"cleanup.policy": "compact"},
+        )
+        for table, (of, default) in wanted.items()
+    ])  # fmt: skip
+    for topic in made.values():
+        topic.result(DEADLINE_S)
+
+
 class Shop:
     """A deployment of the example, with an evaluator, whose facet is answered in Faust."""
 
     def __init__(self, deployment: Deployment, processes: Processes, faust: Path) -> None:
         self.deployment, self._processes, self._faust = deployment, processes, faust
         deployment.agent_group = f"{deployment.config.prefix}agent.{FACET}"
+        environment = deployment.processes.environment
+        make_changelogs(",".join(deployment.config.kafka.addresses), deployment.config.prefix, environment)
         self.evaluator = deployment.processes.evaluator()
 
     def worker(self, app: str) -> Party:
@@ -260,6 +285,7 @@ def test_what_the_readme_has_people_type_ends_as_it_says(
 ) -> None:
     monkeypatch.setenv("PATH", f"{faust.parent}{os.pathsep}{os.environ['PATH']}")
     (tmp_path / "examples").symlink_to(ROOT / "examples")
+    make_changelogs(kafka_bootstrap, kafka_prefix, {})
 
     type_page(
         (ROOT / "examples" / "with_faust" / "README.md").read_text(),
