@@ -14,8 +14,7 @@ from afl.core.clock import epoch_ns
 from afl.core.declared_returns import RESULT_MISMATCH
 from afl.core.handlers.calling import NO_HANDLER, Handler, call_shape
 from afl.core.handlers.context import HandlerContext
-from afl.core.handlers.outcomes import TIMEOUT, Call, HandlerBatch, NotRun, Outcome, Raised, Returned, TimedOut
-from afl.core.handlers.put_back import PutBack
+from afl.core.handlers.outcomes import TIMEOUT, Call, HandlerBatch, NotRun, Outcome, PutBack, Raised, Returned, TimedOut
 from afl.core.handlers.retry import next_try_s
 from afl.core.handlers.returned import BadResult, answers_later, plain_result, plain_update
 from afl.core.handlers.routes import Route

@@ -12,7 +12,7 @@ from typing import Any, Final
 from afl.core.errors import AFLError
 from afl.core.handlers.calling import FACET_NAME_KEY, METADATA_KEY, Deferred
 from afl.core.handlers.context import HandlerContext
-from afl.core.handlers.put_back import PutBack
+from afl.core.handlers.outcomes import PutBack
 from afl.core.probes import Probe, no_probe
 from afl.core.text.exception_text import exception_line
 from afl_stream.agent.agent import Agent, AgentConfig

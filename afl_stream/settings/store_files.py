@@ -12,8 +12,6 @@ from pathlib import Path
 from typing import Final, NamedTuple
 from urllib.parse import quote
 
-from afl_stream.settings.store_parts import parts_path
-
 #: The embedded log's; until releases before this one also a cluster's.
 STORE_FILE: Final = "store.sqlite3"
 #: A cluster's.
@@ -47,7 +45,12 @@ def is_of_embedded_log(topic_id: str) -> bool:
 
 def is_store_at(path: Path) -> bool:
     """Return whether this file is there, or the parts that it is divided into."""
-    return path.exists() or parts_path(path).exists()
+    if path.exists():
+        return True
+    # Of divided stores, which most processes have no part of.
+    from afl_stream.settings.store_parts import parts_path
+
+    return parts_path(path).exists()
 
 
 def find_store_file(data_dir: Path, *, is_kafka: bool, named: str | None = None) -> StoreFile:

@@ -19,7 +19,6 @@ PUBLIC_MODULES = (
     "modules",
     "outcomes",
     "pool",
-    "put_back",
     "registration",
     "retry",
     "returned",

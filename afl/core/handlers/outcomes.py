@@ -22,6 +22,17 @@ SLOW_S: Final = 0.005
 LEARNING_RUNS: Final = 20
 
 
+class PutBack(AFLError):
+    """A handler that raises this gives its event back unhandled: it is handled again, and no try is counted.
+
+    For handlers that only hold an event for somebody else, and cannot hold it any longer. Agents follow it; elsewhere
+    it is an exception as any other.
+    """
+
+    def __init__(self) -> None:
+        super().__init__("the event is given back: it was not handled here")
+
+
 class HandlerTimeout(AFLError, TimeoutError):
     """A handler did not end in its time."""
 
