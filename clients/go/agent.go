@@ -117,18 +117,29 @@ func (a *Agent) Run(ctx context.Context) error {
 	for {
 		fetches := client.PollRecords(ctx, 100)
 		if ctx.Err() != nil {
-			// What was answered is committed before the group is left.
-			ending, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-			defer cancel()
-			return client.CommitMarkedOffsets(ending)
+			return commitLast(client)
 		}
 		if err := a.refused(group, fetches); err != nil {
 			return err
 		}
-		if err := a.work(ctx, client, answers, fetches); err != nil {
+		if err := a.work(ctx, client, answers, fetches); err != nil && ctx.Err() == nil {
 			return err
 		}
 	}
+}
+
+// commitLast commits what was answered, before the group is left.
+func commitLast(client *kgo.Client) error {
+	ending, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	err := client.CommitMarkedOffsets(ending)
+	for _, moved := range []error{kerr.RebalanceInProgress, kerr.IllegalGeneration, kerr.UnknownMemberID} {
+		if errors.Is(err, moved) {
+			// The partitions move to other members, who handle the records again.
+			return nil
+		}
+	}
+	return err
 }
 
 func (a *Agent) groupAndTopics() (string, []string, error) {

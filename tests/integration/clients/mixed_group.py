@@ -7,8 +7,12 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Final
+
+from confluent_kafka import Consumer
 
 from afl.engine.model.store import COMPLETED, ERROR, WorkflowRow
 from afl_stream.partitioner import partition_for
@@ -46,6 +50,7 @@ class MixedGroup:
         }
         self.language = language
         self._runs = runs
+        self._assignor = assignor
         self.deployment: Deployment = deployments(TASKS, settings=settings)
         self.deployment.processes.evaluator()
         self._python = self.deployment.processes.agent_of("tests.worlds.task_handlers")
@@ -81,6 +86,27 @@ class MixedGroup:
         self._finish("shared", self._runs)
         by = {self._outputs(f"shared-{number}")["by"] for number in range(self._runs)}
         assert by == {"python", self.language}
+
+    def rebalance(self, times: int = 6) -> None:
+        """Let a member come and go, who answers nothing, among events; the others answer all of them."""
+        settings = {
+            "bootstrap.servers": self.deployment.config.kafka.bootstrap, "group.id": self.deployment.agent_group,
+            "partition.assignment.strategy": self._assignor, "enable.auto.commit": False,
+            "auto.offset.reset": "earliest", "session.timeout.ms": 10_000, "heartbeat.interval.ms": 500,
+        }  # fmt: skip
+        numbers = count()
+        for _ in range(times):
+            guest = Consumer(settings)
+            guest.subscribe([self.deployment.topology.facet("tasks.Do")])
+            eventually(partial(self._start_until_joined, guest, numbers), DEADLINE_S)
+            guest.close()
+        self._finish("rebalanced", next(numbers))
+
+    def _start_until_joined(self, guest: Consumer, numbers: Iterator[int]) -> bool:
+        number = next(numbers)
+        self._start("rebalanced", range(number, number + 1))
+        guest.poll(0.01)
+        return bool(guest.assignment())
 
     def move(self) -> None:
         """End the Python agent among events; the other answers what it left."""

@@ -26,6 +26,7 @@ def test_its_keys_and_numbers_are_as_it_says_and_a_facet_moves_to_it_without_a_s
     group = MixedGroup(deployments, "go", assignor="cooperative-sticky")
     with group.joined_by([str(tmp_path / "tasks")], tmp_path):
         group.share()
+        group.rebalance()
         group.move()
         group.answer_all_kinds()
     group.check_answers()

@@ -40,6 +40,7 @@ def test_it_places_keys_as_others_do_and_a_facet_moves_to_it_without_a_stop(
     group = MixedGroup(deployments, "java", assignor="cooperative-sticky")
     with group.joined_by([*java, "Tasks"], tmp_path):
         group.share()
+        group.rebalance()
         group.move()
         group.answer_all_kinds()
     group.check_answers()

@@ -26,6 +26,7 @@ def test_a_facet_moves_from_python_to_node_without_a_stop(deployments: Deploymen
     group = MixedGroup(deployments, "node", assignor="range")
     with group.joined_by([required_tool("node"), "test/tasks.js"], node):
         group.share()
+        group.rebalance()
         group.move()
         group.answer_all_kinds()
     group.check_answers()

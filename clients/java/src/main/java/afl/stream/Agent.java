@@ -10,6 +10,8 @@ import org.apache.kafka.clients.consumer.*;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.errors.InconsistentGroupProtocolException;
+import org.apache.kafka.common.errors.RebalanceInProgressException;
+import org.apache.kafka.common.errors.RetriableException;
 import org.apache.kafka.common.errors.WakeupException;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 
@@ -27,6 +29,8 @@ public final class Agent implements AutoCloseable {
     private final Duration backoff;
     private final KafkaConsumer<byte[], byte[]> consumer;
     private final Answers answers;
+    /** What is answered and not committed yet. Only the thread of {@link #run} uses it. */
+    private final Map<TopicPartition, OffsetAndMetadata> answered = new HashMap<>();
 
     /**
      * {@code settings} are kafka-clients' own: bootstrap.servers is needed. The group's assignor is cooperative-sticky, as
@@ -55,10 +59,12 @@ public final class Agent implements AutoCloseable {
     public void run() throws InterruptedException {
         var pool = Executors.newFixedThreadPool(WORKERS);
         try (consumer; answers) {
-            consumer.subscribe(handlers.keySet().stream().map(facet -> prefix + "events." + facet).toList());
-            while (true) work(pool, consumer.poll(Duration.ofSeconds(1)));
-        } catch (WakeupException stopped) {
-            // Each batch is committed when it is answered.
+            consumer.subscribe(handlers.keySet().stream().map(facet -> prefix + "events." + facet).toList(), revoking());
+            try {
+                while (true) work(pool, consumer.poll(Duration.ofSeconds(1)));
+            } catch (WakeupException stopped) {
+                commit();
+            }
         } catch (InconsistentGroupProtocolException error) {
             var wanted = ": all members need the same partition.assignment.strategy (agent.assignor)";
             throw new IllegalStateException("group " + group + wanted, error);
@@ -86,30 +92,50 @@ public final class Agent implements AutoCloseable {
                 return null;
             }));
         }
-        var done = new HashMap<TopicPartition, OffsetAndMetadata>();
         IllegalStateException failure = null;
         for (var entry : running.entrySet()) {
             var batch = records.records(entry.getKey());
             try {
                 entry.getValue().get();
-                done.put(entry.getKey(), new OffsetAndMetadata(batch.get(batch.size() - 1).offset() + 1));
+                answered.put(entry.getKey(), new OffsetAndMetadata(batch.get(batch.size() - 1).offset() + 1));
             } catch (ExecutionException error) {
                 failure = new IllegalStateException(entry.getKey() + ": " + error.getCause().getMessage(), error.getCause());
             }
         }
-        if (!done.isEmpty()) commit(done);
+        commit();
         if (failure != null) throw failure;
     }
 
-    private void commit(Map<TopicPartition, OffsetAndMetadata> done) {
+    /** Commits what is answered. What a rebalance or a broker refuses now is committed after the next poll. */
+    private void commit() {
+        answered.keySet().retainAll(consumer.assignment());
+        if (answered.isEmpty()) return;
         try {
-            consumer.commitSync(done);
-        } catch (RetriableCommitFailedException | CommitFailedException error) {
-            // The partitions have another owner, who handles them again.
-        } catch (WakeupException stopped) {
-            consumer.commitSync(done);
-            throw stopped;
+            consumer.commitSync(answered);
+            answered.clear();
+        } catch (RebalanceInProgressException | RetriableException later) {
+            // The group rebalances, which ends within a poll, or the broker is away.
+        } catch (CommitFailedException error) {
+            // The partitions have another owner, who handles the records again.
+            answered.clear();
         }
+    }
+
+    private ConsumerRebalanceListener revoking() {
+        return new ConsumerRebalanceListener() {
+            @Override
+            public void onPartitionsRevoked(Collection<TopicPartition> partitions) {
+                commit();
+            }
+
+            @Override
+            public void onPartitionsLost(Collection<TopicPartition> partitions) {
+                answered.keySet().removeAll(partitions);
+            }
+
+            @Override
+            public void onPartitionsAssigned(Collection<TopicPartition> partitions) {}
+        };
     }
 
     private void handle(ConsumerRecord<byte[], byte[]> record) throws InterruptedException {
