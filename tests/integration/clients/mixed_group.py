@@ -87,8 +87,11 @@ class MixedGroup:
         by = {self._outputs(f"shared-{number}")["by"] for number in range(self._runs)}
         assert by == {"python", self.language}
 
-    def rebalance(self, times: int = 6) -> None:
-        """Let a member come and go, who answers nothing, among events; the others answer all of them."""
+    def rebalance(self, times: int = 6, between_s: float = 0.01) -> None:
+        """Let a member come and go, who answers nothing, among events; the others answer all of them.
+
+        A run is started about every `between_s` seconds.
+        """
         settings = {
             "bootstrap.servers": self.deployment.config.kafka.bootstrap, "group.id": self.deployment.agent_group,
             "partition.assignment.strategy": self._assignor, "enable.auto.commit": False,
@@ -98,14 +101,14 @@ class MixedGroup:
         for _ in range(times):
             guest = Consumer(settings)
             guest.subscribe([self.deployment.topology.facet("tasks.Do")])
-            eventually(partial(self._start_until_joined, guest, numbers), DEADLINE_S)
+            eventually(partial(self._start_until_joined, guest, numbers, between_s), DEADLINE_S)
             guest.close()
         self._finish("rebalanced", next(numbers))
 
-    def _start_until_joined(self, guest: Consumer, numbers: Iterator[int]) -> bool:
+    def _start_until_joined(self, guest: Consumer, numbers: Iterator[int], between_s: float) -> bool:
         number = next(numbers)
         self._start("rebalanced", range(number, number + 1))
-        guest.poll(0.01)
+        guest.poll(between_s)
         return bool(guest.assignment())
 
     def move(self) -> None:

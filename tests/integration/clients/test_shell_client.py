@@ -18,7 +18,7 @@ def test_a_facet_moves_from_python_to_a_command_without_a_stop(deployments: Depl
     group = MixedGroup(deployments, "shell", assignor="range", runs=8)
     with group.joined_by([str(CLIENTS / "shell" / "test" / "agent")], tmp_path):
         group.share()
-        group.rebalance()
+        group.rebalance(times=3, between_s=0.4)
         group.move()
         group.answer_all_kinds()
     group.check_answers()
