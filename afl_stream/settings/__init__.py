@@ -10,6 +10,7 @@ PUBLIC_MODULES = (
     "gateway",
     "kafka_passthrough",
     "logs",
+    "moments",
     "sections",
     "sensitive",
     "store_files",

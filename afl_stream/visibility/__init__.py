@@ -30,7 +30,7 @@ from afl_stream.visibility.workflows import (
 )
 
 #: The modules that other packages import.
-PUBLIC_MODULES = ("programs", "records", "runs", "step_tree", "timeline", "workflows")
+PUBLIC_MODULES = ("choosing", "programs", "records", "runs", "schedules", "step_tree", "timeline", "workflows")
 
 __all__ = [
     "NOT_KEPT",

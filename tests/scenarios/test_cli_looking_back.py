@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from afl_stream.commands.runs.choosing import STATES
+from afl_stream.visibility.choosing import STATUS_OF
 from tests.scenarios.command_lines import CommandLine
 
 _SHOP = """namespace shop {
@@ -110,10 +112,19 @@ def test_a_list_in_a_pipe_is_a_line_a_run_with_tabs(shop: CommandLine, monkeypat
     assert [cell for row in rows for cell in row if cell != cell.strip()] == []
 
 
+def test_the_words_for_states_are_those_of_the_filter() -> None:
+    assert sorted(STATUS_OF) == list(STATES)
+
+
+@pytest.mark.parametrize("when", ["9999-12-31", "1900-01-01", "999999999d"])
+def test_a_time_that_no_run_can_have_is_a_time(shop: CommandLine, when: str) -> None:
+    assert shop("list", "--since", when).code == 0
+
+
 @pytest.mark.parametrize(
     ("words", "code", "told"),
     [
-        (("list", "--since", "yesterday"), 2, "--since yesterday: expected 2h"),
+        (("list", "--since", "yesterday"), 2, "--since yesterday: expected an age such as 2h"),
         (("list", "--program", "zz"), 3, "there is no program"),
         (("list", "-i", "order"), 2, "expected NAME=VALUE"),
         (("list", "--after", "nothing"), 3, "there is no run nothing"),

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from afl_stream.client.client import RefusedByEvaluator
-from afl_stream.commands.schedules.reports import shown_schedule
 from afl_stream.schedules.spec import ScheduleSpec, command_of
 from afl_stream.sensitive.envelope import is_sealed, sealed_text
 from afl_stream.sensitive.key_files import KeyFolder
 from afl_stream.sensitive.marks import SENSITIVE_HEADER
 from afl_stream.sensitive.redaction import Redaction
 from afl_stream.settings.sensitive import KeySettings, SensitiveSettings
+from afl_stream.visibility.schedules import shown_schedule
 from tests.record_headers import headers_of
 from tests.scenarios.command_lines import CommandLine
 from tests.worlds.deployment import Deployment

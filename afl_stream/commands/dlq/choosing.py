@@ -6,14 +6,13 @@ import functools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
 from afl.core.clock import epoch_ms
 from afl_stream.commands.refusals import CommandRefused
-from afl_stream.settings.durations import duration_ms
+from afl_stream.settings import moments
 
 if TYPE_CHECKING:
     from afl_stream.commands.invocation import Invocation
@@ -24,9 +23,6 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 #: The hops that --hop takes; tests compare them with afl_stream.dead_letters.Hop.
 HOPS: Final = ("events", "control", "commands", "external", "other")
-_TIME_FORMS: Final = (
-    "an age such as 2h or 30d, or a time such as 2030-01-31, 2030-01-31T08:00 or 2030-01-31T08:00+01:00"
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,14 +89,10 @@ def choosing(command: F) -> F:
 
 def moment_ms(option: str, text: str, now_ms: int) -> int:
     """Return a time, ms since the epoch, that is given as an age or in the calendar. Raises CommandRefused."""
-    age_ms = duration_ms(text)
-    if age_ms is not None:
-        return max(0, now_ms - age_ms)
-    try:
-        # Without a zone it is a time of this machine, as lists show them.
-        return int(datetime.fromisoformat(text).timestamp() * 1_000)
-    except (ValueError, OverflowError, OSError):
-        raise CommandRefused(f"{option} {text}: expected {_TIME_FORMS}") from None
+    found = moments.moment_ms(text, now_ms)
+    if found is None:
+        raise CommandRefused(f"{option} {text}: expected {moments.TIME_FORMS}")
+    return found
 
 
 @contextmanager

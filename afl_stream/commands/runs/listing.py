@@ -9,7 +9,7 @@ import click
 from afl.core.clock import epoch_ms
 from afl_stream.commands.arguments import common
 from afl_stream.commands.invocation import Invocation, described_store
-from afl_stream.commands.runs.choosing import Choice, choosing, filter_of
+from afl_stream.commands.runs.choosing import choosing, filter_of
 from afl_stream.commands.runs.colours import colour_of
 from afl_stream.commands.sensitive.shown import open_shown_store
 from afl_stream.commands.terminal import Listed, Terminal, short_duration
@@ -51,6 +51,7 @@ def list_command(invocation: Invocation, limit: int, after: str | None, **given:
       afl-stream list --facet billing.Charge --error declined
       afl-stream list --json | jq '.workflows[].workflow_id'
     """
+    from afl_stream.visibility.choosing import Choice
     from afl_stream.visibility.workflows import list_workflows
 
     config, terminal = invocation.settings(), invocation.terminal()

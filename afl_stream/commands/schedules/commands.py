@@ -108,9 +108,10 @@ def create_command(invocation: Invocation, **given: Any) -> ExitCode:
         found = "neither is given" if options.cron is None else "both are given"
         raise click.UsageError(f'give either --cron, for instance --cron "30 2 * * *", or --every 15m; {found}')
     from afl.compiled.sensitive import sensitive_marks
-    from afl_stream.commands.schedules.reports import next_documents, show_next_firings, spec_document, times_text
+    from afl_stream.commands.schedules.reports import next_documents, show_next_firings, spec_document
     from afl_stream.schedules.spec import check_fires, command_of, spec_of
     from afl_stream.sensitive.redaction import Redaction
+    from afl_stream.visibility.schedules import times_text
     from afl_stream.wire.schedule_commands import check_schedule_id
 
     check_schedule_id(options.schedule_id)
@@ -156,14 +157,18 @@ def list_command(invocation: Invocation, *, reveal: bool) -> ExitCode:
       afl-stream schedule list
       afl-stream schedule list --json | jq '.[].next_firings[0]'
     """
-    from afl_stream.commands.schedules.reports import read_schedules, schedule_document, show_list, shown_schedule
+    from afl_stream.commands.schedules.reports import schedule_document, show_list
     from afl_stream.sensitive.redaction import Redaction
+    from afl_stream.visibility.schedules import read_schedules, shown_schedule
 
     config, terminal, now_ms = invocation.settings(), invocation.terminal(), epoch_ms()
     redaction = Redaction(config.sensitive.patterns, reveals=reveal)
     with open_store(config) as store:
         terminal.remark(described_store(config))
-        schedules = [shown_schedule(found, store, redaction) for found in read_schedules(store, terminal)]
+        found, wrong = read_schedules(store)
+        schedules = [shown_schedule(schedule, store, redaction) for schedule in found]
+    for text in wrong:
+        terminal.warn(text)
     if terminal.as_json:
         terminal.document([schedule_document(schedule, now_ms) for schedule in schedules])
     elif schedules:
@@ -185,8 +190,9 @@ def show_command(invocation: Invocation, schedule_id: str, *, reveal: bool) -> E
     Examples:
       afl-stream schedule show nightly
     """
-    from afl_stream.commands.schedules.reports import schedule_document, show_schedule, shown_schedule
+    from afl_stream.commands.schedules.reports import schedule_document, show_schedule
     from afl_stream.sensitive.redaction import Redaction
+    from afl_stream.visibility.schedules import shown_schedule
 
     config, terminal, now_ms = invocation.settings(), invocation.terminal(), epoch_ms()
     with open_store(config) as store:

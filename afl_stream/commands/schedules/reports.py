@@ -3,93 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
-from zoneinfo import ZoneInfo
 
 from afl_stream.commands.terminal import Terminal, duration_text
+from afl_stream.visibility.schedules import length_text, moment_text, times_text
 from afl_stream.wire.headers import rfc3339
 
 if TYPE_CHECKING:
-    from afl.engine.model.schedules import ScheduleRow
-    from afl.stores.public.persistence import EngineStore
     from afl_stream.schedules.documents import Schedule
     from afl_stream.schedules.spec import ScheduleSpec
-    from afl_stream.sensitive.redaction import Redaction
 
 #: Firings that are shown of those to come.
 SHOWN_FIRINGS: Final = 5
-
-
-def read_schedules(store: EngineStore, terminal: Terminal) -> list[Schedule]:
-    """Return the schedules in order of their ids, with a warning for each that cannot be read."""
-    from afl_stream.schedules.documents import RESERVED, ScheduleUnreadable, from_document
-
-    found: list[Schedule] = []
-    rows: Sequence[ScheduleRow] = store.schedules()
-    while rows:
-        for row in rows:
-            try:
-                if not row.id.startswith(RESERVED):
-                    found.append(from_document(row.id, row.document))
-            except ScheduleUnreadable as error:
-                terminal.warn(str(error))
-        rows = store.schedules(after=rows[-1].id)
-    return found
-
-
-def shown_schedule(schedule: Schedule, store: EngineStore, redaction: Redaction) -> Schedule:
-    """Return a schedule as a person may see it.
-
-    One that was written before its sensitive inputs were kept is judged by the program of its last run; where the store
-    has none, all of its inputs are hidden.
-    """
-    from afl_stream.sensitive.error_texts import hiding
-
-    spec, state, names = schedule.spec, schedule.state, schedule.sensitive
-    if names is None:
-        names = _names_by_last_run(schedule, store, redaction)
-    inputs = redaction.of(spec.workflow, spec.inputs, names)
-    hidden = [name for name, value in spec.inputs.items() if inputs[name] is not value]
-    if not hidden:
-        return schedule
-    hide = hiding(spec.inputs, hidden)
-    if hide is not None and state.last_refusal is not None:
-        state = replace(state, last_refusal=hide(state.last_refusal))
-    return schedule._replace(spec=replace(spec, inputs=inputs), state=state)
-
-
-def _names_by_last_run(schedule: Schedule, store: EngineStore, redaction: Redaction) -> frozenset[str]:
-    from afl_stream.evaluator.sensitive.program_marks import ProgramMarks
-
-    last_run = schedule.state.last_run
-    row = None if last_run is None else store.load_workflow(last_run)
-    if row is None or store.load_program(row.program) is None:
-        return frozenset(schedule.spec.inputs)
-    return frozenset(ProgramMarks(store, redaction.patterns).of(row.program).params_of(schedule.spec.workflow))
-
-
-def times_text(spec: ScheduleSpec) -> str:
-    """Return when a schedule fires, in words."""
-    if spec.cron is not None:
-        return f"{spec.cron} ({spec.time_zone})"
-    assert spec.interval_ms is not None
-    return f"every {length_text(spec.interval_ms)}"
-
-
-def length_text(length_ms: int) -> str:
-    """Return a length of time as options take it: `15m`."""
-    for unit, unit_ms in (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000)):
-        if length_ms % unit_ms == 0:
-            return f"{length_ms // unit_ms}{unit}"
-    return f"{length_ms} ms"
-
-
-def moment_text(spec: ScheduleSpec, at_ms: int) -> str:
-    """Return a time in the zone of a schedule."""
-    moment = datetime.fromtimestamp(at_ms // 1_000, UTC).astimezone(ZoneInfo(spec.time_zone))
-    return f"{moment:%Y-%m-%d %H:%M:%S %Z}"
 
 
 def _distance_text(length_ms: int) -> str:

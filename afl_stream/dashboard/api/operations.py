@@ -11,7 +11,7 @@ from starlette.datastructures import QueryParams
 from afl_stream.dashboard.actions.start_forms import start_form, workflow_names
 from afl_stream.dashboard.context import Dashboard
 from afl_stream.dashboard.views import registered
-from afl_stream.dashboard.views.choices import MOST_RUNS, STATES
+from afl_stream.dashboard.views.choices import MOST_RUNS
 from afl_stream.dashboard.views.external import pending_events
 from afl_stream.dashboard.views.letters import HOPS, find_letters, show_letter
 from afl_stream.dashboard.views.messages import messages
@@ -20,6 +20,7 @@ from afl_stream.dashboard.views.run_lists import run_list
 from afl_stream.dashboard.views.schedules import list_schedules, show_schedule
 from afl_stream.dashboard.views.servers import list_servers
 from afl_stream.dashboard.views.topics import topics
+from afl_stream.visibility.choosing import STATES
 from afl_stream.visibility.programs import list_programs, show_programs
 
 Schema = Mapping[str, Any]

@@ -10,7 +10,6 @@ from starlette.responses import RedirectResponse, Response
 from afl.core.trace_context import trace_id_of
 from afl_stream.dashboard.context import dashboard_of
 from afl_stream.dashboard.pages.rendering import page
-from afl_stream.dashboard.views.choices import STATES
 from afl_stream.dashboard.views.graphs import picture_of_run
 from afl_stream.dashboard.views.parameters import choice_of, whole_number
 from afl_stream.dashboard.views.run_lists import place_of_search, run_list
@@ -18,6 +17,7 @@ from afl_stream.dashboard.views.run_views import RunView
 from afl_stream.dashboard.views.spans import spans_of
 from afl_stream.dashboard.views.state_words import state_of
 from afl_stream.dashboard.views.tree_lines import MOST_OF_FOCUS, TreeLine, tree_lines
+from afl_stream.visibility.choosing import STATES
 from afl_stream.visibility.runs import StepDetail
 
 #: Steps of a page of a flat list, and lines of a page of a timeline.

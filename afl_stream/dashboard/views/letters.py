@@ -10,10 +10,10 @@ from typing import Final
 from afl.core.errors import AFLError
 from afl.core.text.exception_text import exception_line
 from afl_stream.dashboard.deployment import Deployment
-from afl_stream.dashboard.views.choices import moment_ms
 from afl_stream.dead_letters import DeadLetter, DeadLetters, Hop, LetterFilter, LetterSubject
 from afl_stream.registry.deployment_codec import DeploymentCodec
 from afl_stream.sensitive.redaction import REDACTED, Redaction
+from afl_stream.settings.moments import TIME_FORMS, moment_ms
 from afl_stream.topics.declared import Topology
 from afl_stream.web.parameters import BadParameter
 
@@ -86,10 +86,16 @@ class LetterChoice:
             facet=self.facet,
             workflow_id=self.workflow,
             text=self.text,
-            since_ms=moment_ms("since", self.since, now_ms),
+            since_ms=self._since_ms(now_ms),
             replayed=None if self.handled else False,
             dropped=None if self.handled else False,
         )
+
+    def _since_ms(self, now_ms: int) -> int | None:
+        found = moment_ms(self.since, now_ms) if self.since else None
+        if self.since and found is None:
+            raise BadParameter("since", self.since, TIME_FORMS)
+        return found
 
 
 def find_letters(deployment: Deployment, choice: LetterChoice) -> tuple[list[LetterView], int]:

@@ -4,19 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from typing import Final
-from zoneinfo import ZoneInfo
 
-from afl.compiled.sensitive import sensitive_marks
-from afl.core.errors import AFLError
-from afl.engine.model.schedules import ScheduleRow
-from afl.engine.planning.programs import stored_program
 from afl_stream.dashboard.deployment import Deployment
 from afl_stream.errors import StreamError
-from afl_stream.schedules.documents import RESERVED, Schedule, ScheduleUnreadable, from_document
-from afl_stream.schedules.spec import ScheduleSpec
+from afl_stream.schedules.documents import RESERVED, Schedule, from_document
 from afl_stream.sensitive.redaction import Redaction
+from afl_stream.visibility.schedules import moment_text, read_schedules, shown_schedule, times_text
 
 _SHOWN: Final = 10
 
@@ -36,7 +30,6 @@ class ScheduleView:
     times: str
     next_ms: Sequence[int]
     next_firings: Sequence[str]
-    inputs: dict[str, object]
 
     @property
     def status(self) -> str:
@@ -50,7 +43,7 @@ class ScheduleView:
             "status": self.status,
             "workflow": spec.workflow,
             "program": spec.program,
-            "inputs": self.inputs,
+            "inputs": dict(spec.inputs),
             "times": self.times,
             "time_zone": spec.time_zone,
             "overlap": str(spec.overlap),
@@ -65,17 +58,8 @@ class ScheduleView:
 
 def list_schedules(deployment: Deployment) -> tuple[list[ScheduleView], list[str]]:
     """Return the schedules by their ids, and what is wrong with those that cannot be read."""
-    store, found, wrong = deployment.store, [], []
-    rows: Sequence[ScheduleRow] = store.schedules()
-    while rows:
-        for row in rows:
-            try:
-                if not row.id.startswith(RESERVED):
-                    found.append(_view(deployment, from_document(row.id, row.document), 1))
-            except ScheduleUnreadable as error:
-                wrong.append(str(error))
-        rows = store.schedules(after=rows[-1].id)
-    return found, wrong
+    found, wrong = read_schedules(deployment.store)
+    return [_view(deployment, schedule, 1) for schedule in found], wrong
 
 
 def show_schedule(deployment: Deployment, schedule_id: str) -> ScheduleView:
@@ -87,42 +71,12 @@ def show_schedule(deployment: Deployment, schedule_id: str) -> ScheduleView:
 
 
 def _view(deployment: Deployment, schedule: Schedule, count: int) -> ScheduleView:
-    spec, state, now_ms = schedule.spec, schedule.state, deployment.clock.now_ms()
-    coming = spec.next_firings(max(now_ms, state.decided_ms), count)
-    hidden = sensitive_inputs(deployment, spec.workflow)
-    inputs = Redaction(deployment.config.sensitive.patterns).of(spec.workflow, spec.inputs, hidden)
+    schedule = shown_schedule(schedule, deployment.store, Redaction(deployment.config.sensitive.patterns))
+    spec, now_ms = schedule.spec, deployment.clock.now_ms()
+    coming = spec.next_firings(max(now_ms, schedule.state.decided_ms), count)
     return ScheduleView(
         schedule=schedule,
-        times=_times(spec),
+        times=times_text(spec),
         next_ms=coming,
-        next_firings=[_moment(spec, at_ms) for at_ms in coming],
-        inputs=dict(inputs),
+        next_firings=[moment_text(spec, at_ms) for at_ms in coming],
     )
-
-
-def sensitive_inputs(deployment: Deployment, workflow: str) -> frozenset[str]:
-    """Return the inputs of a workflow that any of its programs in the store marks as sensitive."""
-    store = deployment.store
-    found: set[str] = set()
-    for fingerprint in store.program_fingerprints():
-        try:
-            program = stored_program(store, fingerprint)
-        except AFLError:
-            continue
-        if program is not None and workflow in program.declarations:
-            found.update(sensitive_marks(program, deployment.config.sensitive.patterns).params_of(workflow))
-    return frozenset(found)
-
-
-def _times(spec: ScheduleSpec) -> str:
-    if spec.cron is not None:
-        return f"{spec.cron} ({spec.time_zone})"
-    length_ms = spec.interval_ms or 0
-    for unit, unit_ms in (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000)):
-        if length_ms % unit_ms == 0:
-            return f"every {length_ms // unit_ms}{unit}"
-    return f"every {length_ms} ms"
-
-
-def _moment(spec: ScheduleSpec, at_ms: int) -> str:
-    return f"{datetime.fromtimestamp(at_ms // 1_000, UTC).astimezone(ZoneInfo(spec.time_zone)):%Y-%m-%d %H:%M:%S %Z}"

@@ -7,7 +7,7 @@ from typing import Any, Final, Literal
 from pydantic import BaseModel, Field
 
 from afl.core.clock import epoch_ms
-from afl_stream.commands.runs.choosing import Choice, filter_of
+from afl_stream.commands.runs.choosing import filter_of
 from afl_stream.commands.waiting.why import opened_sources, whole_id
 from afl_stream.commands.waiting.why_lines import report_document
 from afl_stream.mcp.bounds import (
@@ -22,6 +22,7 @@ from afl_stream.mcp.bounds import (
 from afl_stream.mcp.deployment import Deployment
 from afl_stream.mcp.shapes import Failure, RunLine, failure_of, line_of
 from afl_stream.mcp.tool import Arguments, Names, Result, Tool, Values
+from afl_stream.visibility.choosing import Choice
 from afl_stream.visibility.runs import StepDetail, show_workflow
 from afl_stream.visibility.waiting.explaining import explain
 from afl_stream.visibility.workflows import WAITING, list_workflows
@@ -148,8 +149,8 @@ def list_runs(deployment: Deployment, arguments: ListArguments) -> RunPage:
         workflows=arguments.workflow,
         programs=arguments.program,
         facets=arguments.facet,
-        since=arguments.since,
-        until=arguments.until,
+        since=arguments.since or "",
+        until=arguments.until or "",
         error=arguments.error,
         inputs=[
             f"{name}={value if isinstance(value, str) else json_text(value)}"

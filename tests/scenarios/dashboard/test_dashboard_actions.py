@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
+from typing import cast
 
 import pytest
 from starlette.testclient import TestClient
 
+from afl.engine.model.store import Batch, ScheduleChange, ScheduleRow, Store
+from afl.engine.types import Value
+from afl_stream.schedules.documents import Schedule, to_document
+from afl_stream.schedules.firings import ScheduleState
+from afl_stream.schedules.spec import ScheduleSpec
 from tests.eventually import eventually
 from tests.scenarios.dashboard.world import Shop, act, csrf_of
 
@@ -203,6 +210,21 @@ def test_a_handler_is_registered_and_changed(shop: Shop, browser: TestClient) ->
     assert (first.timeout_ms, second.timeout_ms) == (5_000, 0)
     assert first.checksum != second.checksum
     assert "attempts=2" in second.retry
+
+
+def test_a_schedules_sensitive_inputs_are_hidden_and_its_refusals_do_not_tell_them(
+    shop: Shop, browser: TestClient
+) -> None:
+    spec = ScheduleSpec(workflow="shop.Enter", inputs={"password": "c4nary"}, interval_ms=3_600_000)
+    state = ScheduleState(decided_ms=0, last_refusal="password: found c4nary, expected a longer one")
+    schedule = Schedule("nightly", spec, state, frozenset({"password"}))
+    document = cast("Mapping[str, Value]", to_document(schedule))
+    change = ScheduleChange("nightly", 0, ScheduleRow("nightly", 1, None, document))
+    cast("Store", shop.local.store).commit_batch(Batch(schedules=[change]))
+
+    for path in ("/schedules", "/schedules/nightly", "/api/schedules", "/api/schedules/nightly"):
+        found = browser.get(path)
+        assert (found.status_code, "nightly" in found.text, "c4nary" in found.text) == (200, True, False)
 
 
 def test_a_sensitive_value_is_hidden_everywhere(shop: Shop, browser: TestClient) -> None:
