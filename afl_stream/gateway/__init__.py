@@ -6,4 +6,4 @@ answer is acknowledged.
 """
 
 #: The modules that other packages import.
-PUBLIC_MODULES = ("serving",)
+PUBLIC_MODULES = ("metrics", "serving")

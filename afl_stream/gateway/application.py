@@ -12,8 +12,9 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from afl.core.clock import monotonic_s
 from afl.core.json_objects import write_json
 from afl.core.text.exception_text import class_name
 from afl.core.text.masking import Secrets, secrets_of_environment
@@ -70,7 +71,32 @@ def make_application(gateway: Gateway, access: Access) -> ASGIApp:
             Exception: _on_mistake,
         },
     )
-    return Guard(app, access, Sessions(), is_api=lambda _path: True)
+    return _Counted(Guard(app, access, Sessions(), is_api=lambda _path: True), gateway)
+
+
+class _Counted:
+    """Middleware that counts requests by their operation: "other" for what is none, and for what the guard refuses."""
+
+    def __init__(self, app: ASGIApp, gateway: Gateway) -> None:
+        self._app = app
+        self._gateway = gateway
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        began_s = monotonic_s()
+        # A client that is gone before its answer counts as Nginx has it.
+        status = 499
+
+        async def noting(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        try:
+            await self._app(scope, receive, noting)
+        finally:
+            operation = scope.get("state", {}).get("operation", "other")
+            self._gateway.requests.note(operation, status, monotonic_s() - began_s)
 
 
 def _either(endpoints: dict[str, Endpoint]) -> Endpoint:
@@ -84,6 +110,7 @@ def _endpoint(gateway: Gateway, operation: Operation) -> Endpoint:
     known = operation.members if operation.method == "POST" else operation.query
 
     async def act(request: Request) -> Response:
+        request.state.operation = operation.name
         principal: Principal = request.state.principal
         _require(principal, operation.role)
         values = await json_body(request) if operation.method == "POST" else dict(request.query_params)

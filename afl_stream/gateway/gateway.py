@@ -14,6 +14,7 @@ from afl_stream.errors import ConfigError, StreamError
 from afl_stream.gateway.answering import Answers
 from afl_stream.gateway.holding import RunningAgent, holding_agent
 from afl_stream.gateway.leases import LeaseDesk
+from afl_stream.gateway.metrics import RequestCounts
 from afl_stream.gateway.runs import ANSWER_S, Runs
 from afl_stream.gateway.webhooks import webhook_agent
 from afl_stream.settings.config import StreamConfig
@@ -57,6 +58,7 @@ class Gateway:
             raise ConfigError("the settings", "gateway.webhooks", both[0], expected)
         name = f"gateway-{socket.gethostname()}-{os.getpid()}"
         self.answers = Answers(config, transport, name, probe=probe)
+        self.requests = RequestCounts()
         self.runs = Runs(config, transport, answer_s=answer_s)
         self.desks = {facet: LeaseDesk(facet, clock=self.clock, probe=probe) for facet in settings.polled_facets}
         self.agents: list[RunningAgent] = []

@@ -16,6 +16,7 @@ from afl.core.handlers.outcomes import PutBack
 from afl.core.probes import Probe, no_probe
 from afl.core.text.exception_text import exception_line
 from afl_stream.agent.agent import Agent, AgentConfig
+from afl_stream.agent.observer import AgentObserver
 from afl_stream.gateway.leases import Ending, LeaseDesk, LeaseRanOut
 from afl_stream.settings.config import StreamConfig
 from afl_stream.transport import Transport
@@ -64,6 +65,11 @@ class RunningAgent:
         return not self._thread.is_alive()
 
 
+def observer_of(config: StreamConfig) -> AgentObserver | None:
+    """Return an observer for an agent, where metrics are on."""
+    return AgentObserver() if config.metrics.are_on else None
+
+
 class _LeaseRetries:
     """Leases that run out are followed by others at once, up to a number of them."""
 
@@ -78,7 +84,7 @@ def holding_agent(config: StreamConfig, transport: Transport, desk: LeaseDesk, *
     """Return the agent that holds the events of a desk's facet. Its slots bound what is held."""
     settings = config.gateway
     own = replace(config.agent, max_concurrent=settings.max_held, max_crashes=_NO_SUSPECTS)
-    agent_config = AgentConfig(stream=replace(config, agent=own))
+    agent_config = AgentConfig(stream=replace(config, agent=own), observer=observer_of(config))
     agent = Agent(agent_config, transport, probe=probe)
 
     async def hold(payload: Mapping[str, Any], context: HandlerContext) -> Deferred:

@@ -93,6 +93,9 @@ class LeaseDesk:
         self._leased: dict[str, HeldEvent] = {}
         self._listeners: set[Callable[[], None]] = set()
         self._is_closed = False
+        #: Leases given, and how many ended in which way.
+        self.taken = 0
+        self.ended = dict.fromkeys(Ending, 0)
 
     # --- the agent's side -------------------------------------------------------------------------------------------
 
@@ -117,6 +120,7 @@ class LeaseDesk:
             over = [held for held in self._leased.values() if held.until_s <= now_s]
             for held in over:
                 del self._leased[held.lease]
+            self.ended[Ending.RAN_OUT] += len(over)
             back = [held for held in self._waiting if held.context.is_stopping]
             for held in back:
                 self._waiting.remove(held)
@@ -173,6 +177,7 @@ class LeaseDesk:
                 held.lease, held.lease_s = lease_id(held.event), lease_s
                 self._extend(held, lease_s)
                 self._leased[held.lease] = held
+                self.taken += 1
                 taken.append(held)
         if taken:
             self._probe("gateway.leased")
@@ -209,6 +214,8 @@ class LeaseDesk:
         """End a lease; return False where it was over."""
         with self._lock:
             held = self._leased.pop(lease, None)
+            if held is not None:
+                self.ended[ending] += 1
         if held is None:
             return False
         held.end(ending)

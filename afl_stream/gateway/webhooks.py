@@ -26,6 +26,7 @@ from afl.core.text.exception_text import exception_line
 from afl_stream.agent.agent import Agent, AgentConfig
 from afl_stream.errors import ConfigError
 from afl_stream.gateway.event_documents import event_document
+from afl_stream.gateway.holding import observer_of
 from afl_stream.gateway.lease_ids import LeasedEvent, lease_id
 from afl_stream.settings.config import StreamConfig
 from afl_stream.settings.gateway import GatewaySettings
@@ -195,7 +196,7 @@ class Webhook:
 def webhook_agent(config: StreamConfig, transport: Transport, facet: str, url: str) -> Agent:
     """Return the agent that posts the events of a facet. Raises ConfigError."""
     own = replace(config.agent, max_concurrent=config.gateway.webhook_concurrent)
-    agent_config = AgentConfig(stream=replace(config, agent=own))
+    agent_config = AgentConfig(stream=replace(config, agent=own), observer=observer_of(config))
     agent = Agent(agent_config, transport)
     retry = DEFAULT_RETRY if agent_config.retry is None else None
     agent.register(facet, Webhook(url, config.gateway), retry=retry)

@@ -15,6 +15,7 @@ from afl_stream.agent.metrics import AGENT_METRICS
 from afl_stream.audit.metrics import AUDIT_METRICS
 from afl_stream.evaluator.monitoring.metrics import EVALUATOR_METRICS
 from afl_stream.evaluator.outcomes import ANSWER_RULES
+from afl_stream.gateway.metrics import GATEWAY_METRICS
 from afl_stream.settings.config import StreamConfig
 
 ROOT = Path(__file__).parents[2]
@@ -56,7 +57,14 @@ def exit_codes() -> str:
 
 def metrics() -> str:
     """Every metric of every service."""
-    found = (*SERVICE_METRICS, *EVALUATOR_METRICS, *AGENT_METRICS, *AUDIT_METRICS, *POLLER_METRICS)
+    found = (
+        *SERVICE_METRICS,
+        *EVALUATOR_METRICS,
+        *AGENT_METRICS,
+        *AUDIT_METRICS,
+        *GATEWAY_METRICS,
+        *POLLER_METRICS,
+    )
     rows = [
         (f"`{metric.name}`", metric.kind.value, ", ".join(f"`{label}`" for label in metric.labels), metric.meaning)
         for metric in found

@@ -5,6 +5,7 @@ PUBLIC_MODULES = (
     "agents",
     "audits",
     "evaluators",
+    "gateways",
     "local",
     "present",
 )

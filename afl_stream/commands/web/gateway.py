@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import ExitStack
 from dataclasses import replace
 
 import click
@@ -11,7 +10,7 @@ import click
 from afl.core.process.collector import tune_collector
 from afl.core.process.signals import draining
 from afl.core.process.stopping import StopFlag
-from afl_stream.commands.arguments import common, service
+from afl_stream.commands.arguments import common, metrics_port_option, service
 from afl_stream.commands.invocation import Invocation, open_transport
 from afl_stream.commands.refusals import CommandRefused
 from afl_stream.exit_codes import ExitCode
@@ -26,6 +25,7 @@ _LOOK_S = 0.5
 @click.option("--facet", "facets", multiple=True, metavar="NAME", help="A facet whose events workers may take.")
 @click.option("--webhook", "webhooks", multiple=True, metavar="FACET=URL", help="Post a facet's events to a URL.")
 @click.option("--token-file", metavar="FILE", help="Tokens, one a line: NAME ROLE TOKEN; read, work or operate.")
+@metrics_port_option
 @common
 @service
 def gateway_command(
@@ -54,7 +54,7 @@ def gateway_command(
     except ImportError as error:
         needed = "pip install 'afl-stream[gateway]'"
         raise CommandRefused(f"the gateway needs the extra gateway ({error.name} is missing): {needed}") from error
-    from afl_stream.commands.monitoring.agents import announced_agent
+    from afl_stream.commands.monitoring.gateways import seen_gateway
 
     config, terminal = invocation.settings(), invocation.terminal()
     settings = config.gateway
@@ -70,7 +70,7 @@ def gateway_command(
     with open_transport(config, serves=True) as transport:
         served = serving.start(config, transport, host, port)
         try:
-            with ExitStack() as opened, draining(stop.set, served.gateway.remaining):
+            with seen_gateway(terminal.remark, transport, served), draining(stop.set, served.gateway.remaining):
                 if terminal.as_json:
                     terminal.document({"address": served.address, "api": f"{served.address}/v1/openapi.json"})
                 else:
@@ -78,8 +78,6 @@ def gateway_command(
                     served_facets = [*settings.polled_facets, *settings.webhook_urls()]
                     told = f"serves {', '.join(served_facets)}" if served_facets else "serves no facet (--facet)"
                     terminal.remark(f"{told}; Ctrl-C ends it")
-                for running in served.gateway.agents:
-                    opened.enter_context(announced_agent(transport, running.agent))
                 while not stop.wait(_LOOK_S):
                     if (failure := served.gateway.failure()) is not None:
                         raise failure

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -10,6 +11,7 @@ from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from tests.eventually import eventually
 from tests.worlds.deployment import Deployment
@@ -49,7 +51,7 @@ def work(address: Callable[[], str], is_over: threading.Event) -> None:
 
 
 def gateway(deployment: Deployment) -> tuple[Party, str]:
-    party = deployment.processes.command("gateway", "--port", "0", "--facet", PAY)
+    party = deployment.processes.command("gateway", "--port", "0", "--facet", PAY, "--metrics-port", "0")
     eventually(lambda: party.check_alive() and party.lines, DEADLINE_S)
     return party, party.lines[0]
 
@@ -77,5 +79,16 @@ def test_a_worker_without_kafka_sells_everything_though_the_gateway_is_killed(de
     assert [deployment.workflow(sale).outputs for sale in sales] == [
         {"paid": f"order {number}"} for number in range(ORDERS)
     ]
+    served = re.search(r"(http://\S+) has /metrics", party.log)
+    assert served is not None
+    with urlopen(f"{served[1]}/metrics", timeout=30) as page:
+        found = {
+            (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+            for family in text_string_to_metric_families(page.read().decode())
+            for sample in family.samples
+        }
+    # The second gateway has answered at least what was started after the first was killed.
+    assert found["afl_gateway_leases_ended_total", (("ending", "done"), ("facet", PAY))] >= ORDERS // 2 - 1
+    assert found["afl_agent_records_read_total", ()] >= ORDERS // 2 - 1
     party.ask_to_stop()
     assert party.exit_code() == 0

@@ -1,0 +1,77 @@
+"""What a gateway tells of its work: requests, leases, and what agents tell."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from afl.core.clock import ManualClock
+from afl.core.monitoring.metrics import Distribution, Family
+from afl_stream.agent.metrics import AgentMetrics
+from afl_stream.agent.observer import AgentObserver
+from afl_stream.gateway.metrics import GATEWAY_METRICS, GatewayMetrics
+from tests.eventually import eventually
+from tests.scenarios.gateway.world import CHARGE, Shop, Worker
+
+LOGIN = "shop.Login"
+
+
+def measured(shop: Shop) -> Shop:
+    return Shop(replace(shop.config, metrics=replace(shop.config.metrics, port=0)), shop.local)
+
+
+def value(worker: Worker, name: str, *labels: str) -> float:
+    families = {family.metric.name: family for family in GatewayMetrics(worker.gateway).collect()}
+    found = families.get(name, Family(GATEWAY_METRICS[0], {})).values.get(labels, 0.0)
+    return float(sum(found.counts)) if isinstance(found, Distribution) else found
+
+
+def test_requests_and_leases_are_counted(shop: Shop) -> None:
+    clock = ManualClock(1_000_000)
+    with measured(shop).gateway(clock=clock) as worker:
+        worker.start("Checkout", "r-1", order="1")
+        worker.start("Checkout", "r-2", order="2")
+        eventually(lambda: value(worker, "afl_gateway_events_waiting", CHARGE) == 2)
+        first, second = worker.poll(max=2)
+        assert value(worker, "afl_gateway_leases", CHARGE) == 2
+        worker.complete(first, receipt="r1")
+        clock.advance(3_600_000)
+        eventually(lambda: value(worker, "afl_gateway_leases_ended_total", CHARGE, "ran_out") == 1)
+        (again,) = worker.poll()
+        assert again["step_id"] == second["step_id"]
+        assert worker.http.get("/v1/nothing").status_code == 404
+
+        assert value(worker, "afl_gateway_leases_total", CHARGE) == 3
+        assert value(worker, "afl_gateway_leases_ended_total", CHARGE, "done") == 1
+        assert value(worker, "afl_gateway_requests_total", "startRun", "202") == 2
+        assert value(worker, "afl_gateway_requests_total", "completeEvent", "200") == 1
+        assert value(worker, "afl_gateway_requests_total", "other", "404") == 1
+        assert value(worker, "afl_gateway_request_seconds", "pollEvents") == 2
+
+
+def test_its_agents_are_told_of_as_one(shop: Shop) -> None:
+    with measured(shop).gateway(facets=f"{CHARGE},{LOGIN}") as worker:
+        worker.start("Checkout", "r-1", order="1")
+        worker.start("Enter", "r-2", password="secret")
+        worker.complete(worker.take(), receipt="r1")
+        worker.complete(worker.take(LOGIN), ok=True)
+        worker.ended("r-1")
+        worker.ended("r-2")
+
+        eventually(lambda: value(worker, "afl_agent_deferred_total") == 2)
+        families = list(GatewayMetrics(worker.gateway).collect())
+        assert len({family.metric.name for family in families}) == len(families)
+        assert value(worker, "afl_agent_records_read_total") == 2
+        agents = [running.agent for running in worker.gateway.agents]
+        ages = [AgentMetrics(one, one.config.observer or AgentObserver()).turn_age_s for one in agents]
+        # Of two ages it is the greater one, not the sum; it has grown a little since.
+        assert min(ages) > 0
+        assert max(ages) <= value(worker, "afl_agent_turn_age_seconds") < sum(ages) + 30
+        assert GatewayMetrics(worker.gateway).health(180).is_ready
+
+
+def test_a_gateway_whose_agent_has_ended_is_not_ready(shop: Shop) -> None:
+    with measured(shop).gateway() as worker:
+        worker.gateway.agents[0].error = RuntimeError("the group is gone")
+
+        assert GatewayMetrics(worker.gateway).health(180).reasons == ("the group is gone",)
+        worker.gateway.agents[0].error = None
