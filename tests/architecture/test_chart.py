@@ -1,6 +1,6 @@
 """The chart of Kubernetes, rendered by Go's templates: what it makes of values, and which values it refuses.
 
-Helm itself is not asked: hooks, the schemas of Kubernetes and an installation are not checked.
+tests/integration/test_chart_by_helm.py asks Helm itself, and the schemas of Kubernetes.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import yaml
 
 from afl import __version__
 from afl_stream.settings.config import StreamConfig, load_config
+from afl_stream.settings.gateway import GatewaySettings
 from afl_stream.topics.declared import Topology
 from tests.worlds.requirements import required_tool
 
@@ -28,8 +29,13 @@ _DEFAULTS: dict[str, Any] = yaml.safe_load((_CHART / "values.yaml").read_text())
 _SCHEMA: dict[str, Any] = json.loads((_CHART / "values.schema.json").read_text())
 _ABOUT: dict[str, Any] = yaml.safe_load((_CHART / "Chart.yaml").read_text())
 #: The values that the page shows.
-_SHOWN: dict[str, Any] = yaml.safe_load(re.findall(r"^```yaml\n(.*?)^```$", _PAGE.read_text(), re.M | re.S)[0])
-_SHOWN["image"]["digest"] = f"sha256:{'0' * 64}"
+SHOWN: dict[str, Any] = yaml.safe_load(re.findall(r"^```yaml\n(.*?)^```$", _PAGE.read_text(), re.M | re.S)[0])
+SHOWN["image"]["digest"] = f"sha256:{'0' * 64}"
+
+#: Further values: dashboard and gateway.
+WITH_PAGES: dict[str, Any] = {
+    part: {"enabled": True, "tokens": {"secret": "tokens"}} for part in ("dashboard", "gateway")
+}
 
 Rendered = dict[tuple[str, str], dict[str, Any]]
 Render = Callable[..., Rendered]
@@ -47,7 +53,7 @@ def test_the_defaults_and_the_values_of_the_page_are_what_the_schema_takes() -> 
     validator = jsonschema.Draft7Validator(_SCHEMA)
 
     validator.validate(_DEFAULTS)
-    validator.validate(merged(_DEFAULTS, _SHOWN))
+    validator.validate(merged(_DEFAULTS, SHOWN))
     assert list(validator.iter_errors(merged(_DEFAULTS, {"evaluators": {}})))
     assert list(validator.iter_errors(merged(_DEFAULTS, {"agents": {"a": {"handlers": []}}})))
     # Never to zero: the group's committed offsets are what wakes it.
@@ -117,7 +123,7 @@ def container_of(document: Mapping[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.long
 def test_the_values_of_the_page_make_a_whole_deployment(render: Render) -> None:
-    made = render(_SHOWN)
+    made = render(SHOWN)
 
     assert set(made) == {
         ("Job", "shop-program"),
@@ -139,7 +145,7 @@ def test_the_values_of_the_page_make_a_whole_deployment(render: Render) -> None:
 
 @pytest.mark.long
 def test_every_pod_is_without_root_rights_and_with_limits(render: Render) -> None:
-    made = render(_SHOWN, {"dashboard": {"enabled": True, "tokens": {"secret": "tokens"}}})
+    made = render(SHOWN, WITH_PAGES)
 
     for name, pod in pods(made):
         spec = pod["spec"]
@@ -167,15 +173,17 @@ def test_every_pod_is_without_root_rights_and_with_limits(render: Render) -> Non
 
 @pytest.mark.long
 def test_services_are_probed_and_have_more_time_to_end_than_their_grace(render: Render) -> None:
-    made = render(_SHOWN, {"agents": {"orders": {"graceSeconds": 90}}})
+    made = render(SHOWN, WITH_PAGES, {"agents": {"orders": {"graceSeconds": 90}}})
 
-    for key in (("Deployment", "shop-evaluator"), ("Deployment", "shop-agent-orders"), ("StatefulSet", "shop-audit")):
+    deployments = [("Deployment", f"shop-{part}") for part in ("evaluator", "agent-orders", "gateway")]
+    for key in (*deployments, ("StatefulSet", "shop-audit")):
         container = container_of(made[key])
         assert container["livenessProbe"]["httpGet"] == {"path": "/health/live", "port": "metrics"}
         assert container["readinessProbe"]["httpGet"] == {"path": "/health/ready", "port": "metrics"}
         plain = {name: value for name, value in variables(container).items() if isinstance(value, str)}
         config = load_config(environ=plain)
-        assert config.metrics.port == container["ports"][0]["containerPort"]
+        ports = {port["name"]: port["containerPort"] for port in container["ports"]}
+        assert config.metrics.port == ports["metrics"]
         ends_s = made[key]["spec"]["template"]["spec"]["terminationGracePeriodSeconds"]
         assert ends_s >= config.agent.grace_s + 30
     agent = made["Deployment", "shop-agent-orders"]
@@ -184,7 +192,7 @@ def test_services_are_probed_and_have_more_time_to_end_than_their_grace(render: 
 
 @pytest.mark.long
 def test_secrets_come_by_reference_and_the_store_is_for_those_who_need_it(render: Render) -> None:
-    made = render(_SHOWN, {"dashboard": {"enabled": True, "tokens": {"secret": "tokens"}}})
+    made = render(SHOWN, WITH_PAGES)
 
     store = {"secretKeyRef": {"name": "orders", "key": "store-url"}}
     reaching = {
@@ -197,7 +205,7 @@ def test_secrets_come_by_reference_and_the_store_is_for_those_who_need_it(render
 
 @pytest.mark.long
 def test_agents_scale_by_the_lag_of_the_groups_and_topics_that_they_have(render: Render) -> None:
-    made = render(_SHOWN, {"settings": {"AFL_PREFIX": "orders."}})
+    made = render(SHOWN, {"settings": {"AFL_PREFIX": "orders."}})
     config = StreamConfig(prefix="orders.")
 
     scaled = made["ScaledObject", "shop-agent-orders"]["spec"]
@@ -208,7 +216,7 @@ def test_agents_scale_by_the_lag_of_the_groups_and_topics_that_they_have(render:
     assert (scaled["minReplicaCount"], scaled["maxReplicaCount"]) == (1, 12)
     # Else each upgrade would set the number back.
     assert "replicas" not in made["Deployment", "shop-agent-orders"]["spec"]
-    unscaled = render(_SHOWN, {"agents": {"orders": {"scaling": {"enabled": False}}}})
+    unscaled = render(SHOWN, {"agents": {"orders": {"scaling": {"enabled": False}}}})
     assert unscaled["Deployment", "shop-agent-orders"]["spec"]["replicas"] == 2
     assert ("ScaledObject", "shop-agent-orders") not in unscaled
 
@@ -230,10 +238,10 @@ def test_an_evaluator_with_a_file_is_one_with_a_volume(render: Render) -> None:
 @pytest.mark.long
 def test_nobody_reaches_a_pod_unless_the_values_say_so(render: Render) -> None:
     peers = [{"namespaceSelector": {"matchLabels": {"name": "monitoring"}}}]
-    dashboard = {"enabled": True, "tokens": {"secret": "tokens"}}
+    policy = {"metricsFrom": peers, "dashboardFrom": peers, "gatewayFrom": peers}
 
-    closed = render(_SHOWN)["NetworkPolicy", "shop-afl-stream"]["spec"]
-    opened = render(_SHOWN, {"dashboard": dashboard, "networkPolicy": {"metricsFrom": peers, "dashboardFrom": peers}})
+    closed = render(SHOWN)["NetworkPolicy", "shop-afl-stream"]["spec"]
+    opened = render(SHOWN, WITH_PAGES, {"networkPolicy": policy})
 
     assert (closed["policyTypes"], closed["ingress"]) == (["Ingress"], [])
     metrics = opened["NetworkPolicy", "shop-afl-stream"]["spec"]["ingress"]
@@ -241,6 +249,31 @@ def test_nobody_reaches_a_pod_unless_the_values_say_so(render: Render) -> None:
     pages = opened["NetworkPolicy", "shop-afl-stream-dashboard"]["spec"]
     assert pages["podSelector"]["matchLabels"]["app.kubernetes.io/component"] == "dashboard"
     assert pages["ingress"][0]["ports"] == [{"protocol": "TCP", "port": 8233}]
+    api = opened["NetworkPolicy", "shop-afl-stream-gateway"]["spec"]
+    assert api["podSelector"]["matchLabels"]["app.kubernetes.io/component"] == "gateway"
+    assert api["ingress"] == [{"from": peers, "ports": [{"protocol": "TCP", "port": 8234}]}]
+
+
+@pytest.mark.long
+def test_a_gateway_serves_the_facets_of_the_values_under_its_services_name(render: Render) -> None:
+    wanted = {
+        "facets": ["shop.Charge"],
+        "webhooks": {"shop.Ship": "https://ship.example.com/events"},
+        "hosts": ["api.example.com"],
+    }
+    made = render(SHOWN, WITH_PAGES, {"gateway": wanted})
+
+    container = container_of(made["Deployment", "shop-gateway"])
+    webhook = "shop.Ship=https://ship.example.com/events"
+    assert container["args"][-4:] == ["--facet", "shop.Charge", "--webhook", webhook]
+    plain = {name: value for name, value in variables(container).items() if isinstance(value, str)}
+    config = load_config(environ=plain)
+    assert config.gateway.hosts == ("shop-gateway", "api.example.com")
+    assert {port["containerPort"] for port in container["ports"]} == {GatewaySettings().port, 9464}
+    assert made["Service", "shop-gateway"]["spec"]["selector"]["app.kubernetes.io/component"] == "gateway"
+    assert ("PodDisruptionBudget", "shop-gateway") in made
+    alone = render(SHOWN, WITH_PAGES, {"gateway": {"replicas": 1}})
+    assert ("PodDisruptionBudget", "shop-gateway") not in alone
 
 
 @pytest.mark.long
@@ -252,8 +285,9 @@ def test_nobody_reaches_a_pod_unless_the_values_say_so(render: Render) -> None:
             "the evaluators need a store",
         ),
         ({"evaluator": {"volume": {"enabled": True}}}, "settings.AFL_KAFKA_BOOTSTRAP"),
-        (merged(_SHOWN, {"secretSettings": {"secret": ""}}), "secretSettings.secret"),
-        (merged(_SHOWN, {"dashboard": {"enabled": True}}), "dashboard.tokens.secret"),
+        (merged(SHOWN, {"secretSettings": {"secret": ""}}), "secretSettings.secret"),
+        (merged(SHOWN, {"dashboard": {"enabled": True}}), "dashboard.tokens.secret"),
+        (merged(SHOWN, {"gateway": {"enabled": True}}), "gateway.tokens.secret"),
     ],
 )
 def test_values_that_lack_something_are_refused_by_name(values: Mapping[str, Any], why: str, render: Render) -> None:
