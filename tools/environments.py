@@ -18,8 +18,8 @@ from typing import Final
 
 import click
 
+from afl_stream.broker.jars import cache_root, locked
 from tools.constraints import APART, Group, requirements
-from tools.kafka.jars import cache_root, locked
 
 _TIMEOUT_S: Final = 600
 _PIP: Final = ("-m", "pip", "--quiet", "--disable-pip-version-check", "--retries", "2", "--timeout", "20")

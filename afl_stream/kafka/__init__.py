@@ -18,4 +18,4 @@ if not TYPE_CHECKING:
     __getattr__, __dir__ = lazy_names(__name__, _HOMES)
 
 #: Modules that other packages import; the others are private to this one.
-PUBLIC_MODULES = ("transport",)
+PUBLIC_MODULES = ("answering", "transport")

@@ -109,13 +109,13 @@ def _bootstrap(console: Console) -> Iterator[str]:
         yield given
         return
     # Not needed by those who have a broker, and they may have no Java.
-    from tools.kafka import Broker, KafkaToolError
+    from tools.kafka import Broker, LocalBrokerError
 
     with tempfile.TemporaryDirectory(prefix="afl-kafka-") as name:
         console.print("Starting Kafka (the first time, its jars are fetched) ...")
         try:
             broker = Broker.start(Path(name))
-        except KafkaToolError as error:
+        except LocalBrokerError as error:
             raise DemoFailed(f"no Kafka: {error}; or name a broker of yours: AFL_KAFKA_BOOTSTRAP=HOST:PORT") from error
         with broker:
             console.print(f"Kafka at {broker.bootstrap}, process {broker.pid}")

@@ -8,9 +8,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from afl_stream.broker.process import leash_to
+
 _ROOT = Path(__file__).parents[2]
-#: Becomes the program that it is given, and ends it when this process is gone, however it went.
-_LEASH = _ROOT / "tools" / "kafka" / "leash.py"
 #: A party that was told to end finishes its running work.
 _END_TIMEOUT_S = 60.0
 
@@ -38,7 +38,7 @@ class Parties:
         """Start `afl-stream WORDS` and return its process id."""
         with self._log(name).open("wb") as log:
             process = subprocess.Popen(
-                [sys.executable, "-S", "-E", str(_LEASH), str(os.getpid()), sys.executable, "-m", "afl_stream", *words],
+                [*leash_to(os.getpid()), sys.executable, "-m", "afl_stream", *words],
                 cwd=self._folder,
                 env={**os.environ, **self._environment, "PYTHONPATH": str(_ROOT)},
                 stdin=subprocess.DEVNULL,

@@ -136,7 +136,7 @@ def test_the_broker_lets_groups_form_at_once_and_creates_no_topics_by_itself() -
 
 
 def test_the_broker_of_the_containers_is_the_version_that_the_tests_run() -> None:
-    tested = re.findall(r"<version>([^<]+)</version>", (_ROOT / "tools" / "kafka" / "pom.xml").read_text())[0]
+    tested = re.findall(r"<version>([^<]+)</version>", (_ROOT / "afl_stream" / "broker" / "pom.xml").read_text())[0]
 
     assert _SERVICES["kafka"]["image"] == f"apache/kafka:{tested}"
     assert _SERVICES["registry"]["image"] == f"apicurio/apicurio-registry:{RELEASE}"

@@ -4,7 +4,7 @@ import ast
 import re
 from pathlib import Path
 
-from tools.kafka.settings import DEFAULTS
+from afl_stream.broker.settings import DEFAULTS
 
 _ROOT = Path(__file__).parents[2]
 _NAMED = re.compile(r"`(tests/[a-z_/]+\.py)::(test_[a-z0-9_]+)`")

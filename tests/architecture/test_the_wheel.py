@@ -43,7 +43,10 @@ def test_a_wheel_made_of_the_source_archive_compiles_without_lark_or_the_source_
     with zipfile.ZipFile(wheel) as packed_wheel:
         # The templates of projects, whose names begin or end as those of no module.
         templates = {name for name in packed_wheel.namelist() if name.endswith(".tmpl")}
+        beside = {name for name in packed_wheel.namelist() if name.startswith("afl_stream/broker/")}
     assert {path.relative_to(ROOT).as_posix() for path in (ROOT / "afl_stream").rglob("*.tmpl")} == templates != set()
+    # What `afl-stream broker` fetches is named there.
+    assert {f"afl_stream/broker/{name}" for name in ("pom.xml", "pom.sha256", "log4j2.properties")} <= beside
     # Nothing else is installed there: Lark, above all, is not.
     venv.create(tmp_path / "venv", with_pip=False, symlinks=True)
     python = tmp_path / "venv" / "bin" / "python"

@@ -14,8 +14,8 @@ _TOPS: Final = ("afl", "afl_stream")
 _FACES: Final = {"afl.transformer", "afl_stream.config", "afl_stream.service"}
 #: The package whose modules are all such names.
 _FACE: Final = "afl.runtime"
-#: A module that is run as a process of its own, and found by its file.
-_RUN: Final = {"afl.scripts.zygote"}
+#: Modules that are run as a process of their own, and found by their files.
+_RUN: Final = {"afl.scripts.zygote", "afl_stream.broker.leash"}
 
 
 def modules_below(root: Path) -> Mapping[str, ast.Module]:

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from afl_stream.broker.errors import NotInstalled
+from afl_stream.broker.jars import jars_of
+from afl_stream.broker.java import find_java
+from afl_stream.broker.process import leash_to
 from tests.worlds.processes import ROOT
 from tests.worlds.requirements import missing, required_tool
-from tools.kafka.errors import NotInstalled
-from tools.kafka.jars import jars_of
-from tools.kafka.java import find_java
 
 EXAMPLES: Final = ROOT / "examples" / "other_languages"
-_LEASH: Final = ROOT / "tools" / "kafka" / "leash.py"
 _COMPILE_TIMEOUT_S: Final = 90
 _RUN_TIMEOUT_S: Final = 60
 
@@ -47,7 +46,7 @@ class JavaPrograms:
         with log.open("wb") as out:
             # The leash ends it when the tests are gone, however they went.
             process = subprocess.Popen(
-                [sys.executable, "-S", "-E", str(_LEASH), str(os.getpid()), *self._command(name, words)],
+                [*leash_to(os.getpid()), *self._command(name, words)],
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=subprocess.STDOUT,

@@ -13,8 +13,8 @@ from typing import Final
 from pymongo import MongoClient
 
 from afl.config import MongoDBConfig
+from afl_stream.broker.jars import locked
 from tests.worlds.requirements import missing
-from tools.kafka.jars import locked
 from tools.mongodb import NotInstalled, Server
 
 #: Collections that are not called like their kind of row.

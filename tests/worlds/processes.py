@@ -13,11 +13,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from afl_stream.broker.process import leash_to
 from tests.eventually import eventually
 
 ROOT = Path(__file__).parents[2]
-#: Becomes the program that it is given, and kills it when the tests are gone, however they went.
-_LEASH = ROOT / "tools" / "kafka" / "leash.py"
 
 #: How long a process may take to start, to end, or to come to the point where it acts, on a machine under load.
 DEADLINE_S = 60.0
@@ -34,7 +33,7 @@ class Party:
         self.out, self._err = folder / f"{name}.out", folder / f"{name}.err"
         with self.out.open("wb") as out, self._err.open("wb") as err:
             self._process = subprocess.Popen(
-                [sys.executable, "-S", "-E", str(_LEASH), str(os.getpid()), python, "-m", *words],
+                [*leash_to(os.getpid()), python, "-m", *words],
                 cwd=folder,
                 env={**os.environ, **environment, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"},
                 stdin=subprocess.DEVNULL,

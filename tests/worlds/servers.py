@@ -13,15 +13,15 @@ import pytest
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
+from afl_stream.broker.errors import NotInstalled
+from afl_stream.broker.jars import KAFKA_POM, jars_of
+from afl_stream.broker.java import find_java
 from tests.worlds.mongodb import server_of_the_run
 from tests.worlds.requirements import missing
 from tests.worlds.shared_broker import BrokerOfTheRun
 from tests.worlds.stores import MongoStores, SqliteStores, in_memory
 from tests.worlds.world import EmbeddedWorld, KafkaWorld, World
 from tests.worlds.worlds import EACH_ONCE
-from tools.kafka.errors import NotInstalled
-from tools.kafka.jars import KAFKA_POM, jars_of
-from tools.kafka.java import find_java
 from tools.kafka.testcontainer import DockerMissing, broker_in_docker
 from tools.mongodb.testcontainer import DockerMissing as DockerWithoutMongoDB
 from tools.mongodb.testcontainer import mongodb_in_docker

@@ -7,9 +7,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final
 
+from afl_stream.broker.broker import THIS_PROCESS
+from afl_stream.broker.jars import locked
 from tools.kafka import Broker, NotThisBroker
-from tools.kafka.broker import THIS_PROCESS
-from tools.kafka.jars import locked
 
 #: No test kills it, and it serves all of them at once, on a machine that may stand still for seconds: the controller
 #: must not take it for dead, because partitions are without a leader then.

@@ -1,18 +1,18 @@
 """A real Apache Kafka on this machine without Docker: for tests, benchmarks and people."""
 
-from tools.kafka.broker import Broker
-from tools.kafka.cluster import Cluster
-from tools.kafka.errors import (
+from afl_stream.broker.broker import Broker
+from afl_stream.broker.errors import (
     BrokerDidNotStart,
     JarsMissing,
     JavaMissing,
-    KafkaToolError,
+    LocalBrokerError,
     NotInstalled,
     NotThisBroker,
     StrangerOnThePort,
 )
+from afl_stream.broker.settings import BrokerSettings
+from tools.kafka.cluster import Cluster
 from tools.kafka.old import OldBroker
-from tools.kafka.settings import BrokerSettings
 
 __all__ = [
     "Broker",
@@ -21,7 +21,7 @@ __all__ = [
     "Cluster",
     "JarsMissing",
     "JavaMissing",
-    "KafkaToolError",
+    "LocalBrokerError",
     "NotInstalled",
     "NotThisBroker",
     "OldBroker",

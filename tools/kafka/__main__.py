@@ -6,11 +6,11 @@ from pathlib import Path
 import click
 
 from afl.core.process.signals import signals_handled
+from afl_stream.broker.errors import LocalBrokerError
+from afl_stream.broker.jars import cache_root, locked
+from afl_stream.broker.ports import is_free
+from afl_stream.broker.ready import answering_cluster
 from tools.kafka.cluster import Cluster, broker_folders
-from tools.kafka.errors import KafkaToolError
-from tools.kafka.jars import cache_root, locked
-from tools.kafka.ports import is_free
-from tools.kafka.ready import answering_cluster
 
 #: Where clients look for Kafka when told nothing.
 _USUAL_PORT = 9092
@@ -44,7 +44,7 @@ def up(directory: Path, brokers: int) -> None:
     try:
         with locked(directory / "lock"):
             cluster = _open(directory, brokers)
-    except (KafkaToolError, OSError) as error:
+    except (LocalBrokerError, OSError) as error:
         raise click.ClickException(str(error)) from error
     if len(cluster.brokers) != brokers:
         click.echo(
@@ -80,7 +80,7 @@ def status(directory: Path) -> None:
     if not cluster.brokers:
         raise click.ClickException(f"no broker of {directory} is running")
     for broker in cluster.brokers:
-        found = answering_cluster(broker.bootstrap, broker.settings.port)
+        found = answering_cluster(broker.settings.port)
         if found != broker.cluster_id:
             what = "does not answer" if found is None else f"answers as cluster {found}, not {broker.cluster_id}"
             raise click.ClickException(f"the broker at {broker.bootstrap} (process {broker.pid}) {what}")

@@ -8,10 +8,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from tools.kafka.broker import START_TIMEOUT_S, THIS_PROCESS, Broker, format_data, read_settings
-from tools.kafka.errors import NotThisBroker
-from tools.kafka.ports import free_ports
-from tools.kafka.settings import BrokerSettings, new_cluster_id
+from afl_stream.broker.broker import START_TIMEOUT_S, THIS_PROCESS, Broker, format_data, read_settings
+from afl_stream.broker.errors import NotThisBroker
+from afl_stream.broker.ports import free_ports
+from afl_stream.broker.settings import BrokerSettings, new_cluster_id
 
 
 class Cluster:

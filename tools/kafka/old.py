@@ -8,12 +8,12 @@ from threading import Event
 from types import TracebackType
 from typing import Self
 
-from tools.kafka.errors import BrokerDidNotStart
-from tools.kafka.jars import jars_of
-from tools.kafka.java import find_java
-from tools.kafka.ports import HOST, accepts_connections, free_ports
-from tools.kafka.process import JavaProcess, log_tail
-from tools.kafka.ready import answering_cluster
+from afl_stream.broker.errors import BrokerDidNotStart
+from afl_stream.broker.jars import jars_of
+from afl_stream.broker.java import find_java
+from afl_stream.broker.ports import HOST, accepts_connections, free_ports
+from afl_stream.broker.process import JavaProcess, log_tail
+from afl_stream.broker.ready import answering_cluster
 
 OLD_POM = Path(__file__).with_name("pom-old.xml")
 
@@ -70,7 +70,7 @@ class OldBroker:
             "offsets.topic.replication.factor": "1",
         }
         log = self._run("broker", "kafka.Kafka", broker)
-        self.cluster_id = self._wait(lambda: answering_cluster(self.bootstrap, port), log)
+        self.cluster_id = self._wait(lambda: answering_cluster(port), log)
 
     def _run(self, name: str, main_class: str, properties: Mapping[str, str]) -> Path:
         path, log_path = self._directory / f"{name}.properties", self._directory / f"{name}.log"

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from threading import Event
 
-from tools.kafka.errors import KafkaToolError, NotInstalled
-from tools.kafka.ports import HOST, free_ports
-from tools.kafka.ready import answering_cluster
-from tools.kafka.settings import DEFAULTS, new_cluster_id, replication
+from afl_stream.broker.errors import LocalBrokerError, NotInstalled
+from afl_stream.broker.ports import HOST, free_ports
+from afl_stream.broker.ready import answering_cluster
+from afl_stream.broker.settings import DEFAULTS, new_cluster_id, replication
 
 #: The version of the jars in pom.xml.
 IMAGE = "apache/kafka:4.4.0"
@@ -65,8 +65,8 @@ def _running() -> Iterator[str]:
     container = DockerContainer(IMAGE).with_bind_ports(9092, port)
     with container.with_envs(**container_environment(port, cluster_id)):
         end_s, pause = time.monotonic() + _START_TIMEOUT_S, Event()
-        while answering_cluster(bootstrap, port) != cluster_id:
+        while answering_cluster(port) != cluster_id:
             if time.monotonic() > end_s:
-                raise KafkaToolError(f"the container did not answer at {bootstrap} within {_START_TIMEOUT_S} s")
+                raise LocalBrokerError(f"the container did not answer at {bootstrap} within {_START_TIMEOUT_S} s")
             pause.wait(0.2)
         yield bootstrap

@@ -10,9 +10,9 @@ from pathlib import Path
 from threading import Event
 from types import TracebackType
 
-from tools.kafka.ports import HOST, accepts_connections, free_ports
-from tools.kafka.process import JavaProcess as Process
-from tools.kafka.process import command_line, log_tail
+from afl_stream.broker.ports import HOST, accepts_connections, free_ports
+from afl_stream.broker.process import JavaProcess as Process
+from afl_stream.broker.process import command_line, log_tail
 
 #: How long a start may take on a busy machine.
 START_TIMEOUT_S = 60.0

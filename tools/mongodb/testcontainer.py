@@ -12,7 +12,7 @@ from typing import Any
 from pymongo import MongoClient
 from pymongo.errors import PyMongoError
 
-from tools.kafka.ports import HOST, free_ports
+from afl_stream.broker.ports import HOST, free_ports
 
 #: That of docker-compose.yml.
 IMAGE = "mongo:8.0"

@@ -5,9 +5,9 @@ from pathlib import Path
 import click
 
 from afl.core.process.signals import signals_handled
-from tools.kafka.errors import KafkaToolError
-from tools.kafka.jars import cache_root
-from tools.kafka.ports import is_free
+from afl_stream.broker.errors import LocalBrokerError
+from afl_stream.broker.jars import cache_root
+from afl_stream.broker.ports import is_free
 from tools.registry.server import RegistryServer
 
 #: Where clients look for a registry when told nothing.
@@ -37,7 +37,7 @@ def up(folder: Path) -> None:
             click.echo("Starting Apicurio Registry (the first time, it is fetched: 158 MB)")
             port = _USUAL_PORT if is_free(_USUAL_PORT) else None
             server = RegistryServer.start(folder.resolve(), port=port)
-    except (KafkaToolError, OSError) as error:
+    except (LocalBrokerError, OSError) as error:
         raise click.ClickException(str(error)) from error
     click.echo(f"The registry is at {server.url}: process {server.pid}")
     click.echo(f"Use it:  export AFL_REGISTRY_URL={server.url}")

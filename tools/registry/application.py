@@ -5,8 +5,8 @@ import tarfile
 import tempfile
 from pathlib import Path
 
-from tools.kafka.errors import JarsMissing
-from tools.kafka.jars import cache_root, locked, maven
+from afl_stream.broker.errors import JarsMissing
+from afl_stream.broker.jars import cache_root, locked, maven
 
 RELEASE = "3.3.3"
 

@@ -9,10 +9,10 @@ from threading import Event
 from types import TracebackType
 from typing import Self
 
-from tools.kafka.errors import KafkaToolError
-from tools.kafka.java import find_java
-from tools.kafka.ports import HOST, free_ports
-from tools.kafka.process import JavaProcess, command_line, log_tail
+from afl_stream.broker.errors import LocalBrokerError
+from afl_stream.broker.java import find_java
+from afl_stream.broker.ports import HOST, free_ports
+from afl_stream.broker.process import JavaProcess, command_line, log_tail
 from tools.registry.application import application_folder
 
 #: What the registry needs.
@@ -25,7 +25,7 @@ _INTERVAL_S = 0.1
 _STATE = "registry.txt"
 
 
-class RegistryDidNotStart(KafkaToolError):
+class RegistryDidNotStart(LocalBrokerError):
     """The registry's process ended, or did not answer in time."""
 
 

@@ -11,10 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from afl_stream.broker.jars import cache_root, locked
 from tests.integration.clients.mixed_group import CLIENTS
 from tests.worlds.processes import ROOT
 from tests.worlds.requirements import missing, required_tool
-from tools.kafka.jars import cache_root, locked
 
 _FETCH_TIMEOUT_S: Final = 600
 _RUN_TIMEOUT_S: Final = 240

@@ -15,6 +15,7 @@ from typing import Final
 from confluent_kafka import Consumer
 
 from afl.engine.model.store import COMPLETED, ERROR, WorkflowRow
+from afl_stream.broker.process import leash_to
 from afl_stream.partitioner import partition_for
 from afl_stream.wire.messages import Message, StepContinue, StepFailed
 from tests.eventually import eventually
@@ -34,7 +35,6 @@ namespace tasks {
 """
 #: A Long that no Double holds.
 LONG: Final = 2**53 + 1
-_LEASH: Final = ROOT / "tools" / "kafka" / "leash.py"
 _OFTEN_S: Final = 0.05
 
 
@@ -66,7 +66,7 @@ class MixedGroup:
         self.deployment.processes.await_members(self.deployment.agent_group, 1)
         with self._log.open("wb") as log:
             process = subprocess.Popen(
-                [sys.executable, "-S", "-E", str(_LEASH), str(os.getpid()), *words],
+                [*leash_to(os.getpid()), *words],
                 cwd=folder, env={**os.environ, **(environment or {})}, stdin=subprocess.DEVNULL, stdout=log,
                 stderr=subprocess.STDOUT, start_new_session=True,
             )  # fmt: skip

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from afl_stream.broker.errors import NotInstalled
+from afl_stream.broker.jars import jars_of
+from afl_stream.broker.java import find_java
 from tests.integration.clients.fetched import run_in
 from tests.integration.clients.mixed_group import CLIENTS, MixedGroup
 from tests.worlds.processes import ROOT
 from tests.worlds.requirements import missing, required_tool
 from tests.worlds.world import Deployments
-from tools.kafka.errors import NotInstalled
-from tools.kafka.jars import jars_of
-from tools.kafka.java import find_java
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
 

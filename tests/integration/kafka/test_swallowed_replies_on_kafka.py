@@ -10,6 +10,7 @@ from typing import Final
 
 import pytest
 
+from afl_stream.broker.ports import free_ports
 from afl_stream.exit_codes import ExitCode
 from tests.eventually import eventually
 from tests.integration.swallowing_proxy import SwallowingProxy, Swallows
@@ -18,7 +19,6 @@ from tests.worlds.desk import ASK, DESK, FIRST, REPORT
 from tests.worlds.processes import DEADLINE_S, Party, Processes
 from tests.worlds.world import Deployments
 from tools.kafka import Broker
-from tools.kafka.ports import free_ports
 
 pytestmark = pytest.mark.long
 

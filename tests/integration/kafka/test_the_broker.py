@@ -9,11 +9,11 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from afl_stream.broker.process import process_exists
 from tests.eventually import eventually
 from tests.worlds.shared_broker import BrokerOfTheRun
 from tools.kafka import Broker, StrangerOnThePort
 from tools.kafka.__main__ import main
-from tools.kafka.process import process_exists
 
 
 def test_the_broker_of_the_run_takes_and_gives_back_a_record(kafka_bootstrap: str, kafka_prefix: str) -> None:

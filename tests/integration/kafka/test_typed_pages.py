@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from afl.config import MongoDBConfig
+from afl_stream.broker.jars import cache_root
 from examples.package_check.dpkg import has_dpkg
 from tests.architecture.page_tables import ROOT
 from tests.architecture.shell_sessions import files_of, type_page
 from tests.worlds.requirements import required_tool
-from tools.kafka.jars import cache_root
 
 pytestmark = pytest.mark.long
 

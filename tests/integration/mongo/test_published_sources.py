@@ -17,7 +17,7 @@ from afl.publisher import PublishError, SourcePublisher
 from afl.resolver import MongoDBNamespaceResolver
 from afl.source import CompilerInput, FileOrigin, MongoDBOrigin, SourceEntry
 from afl.sources.mongo import MongoDBUnavailable, MongoSources
-from tools.kafka.ports import free_ports
+from afl_stream.broker.ports import free_ports
 
 _LIB = "namespace lib.money { facet Twice(n: Int) => (n2: Int = $.n * 2) }"
 _USER = """namespace shop {

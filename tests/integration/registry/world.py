@@ -10,6 +10,7 @@ from typing import Any
 
 from confluent_kafka.schema_registry import SchemaRegistryClient
 
+from afl_stream.broker.errors import NotInstalled
 from afl_stream.embedded.transport import EmbeddedTransport
 from afl_stream.registry.deployment_codec import DeploymentCodec
 from afl_stream.settings.config import StreamConfig
@@ -17,7 +18,6 @@ from afl_stream.settings.registry import RegistrySettings
 from afl_stream.topics.declared import Topology
 from afl_stream.wire.codec import Codec
 from tests.worlds.requirements import missing
-from tools.kafka.errors import NotInstalled
 from tools.registry import RegistryServer
 
 

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
+from afl_stream.broker.broker import Broker
+from afl_stream.broker.errors import JarsMissing, JavaMissing, NotThisBroker
+from afl_stream.broker.jars import jars_of
+from afl_stream.broker.java import find_java, java_version
+from afl_stream.broker.ports import free_ports, is_free
+from afl_stream.broker.process import leash_to, process_exists
+from afl_stream.broker.settings import BrokerSettings, new_cluster_id
 from tests.eventually import eventually
 from tests.worlds.requirements import missing, required_tool
-from tools.kafka.broker import Broker
-from tools.kafka.errors import JarsMissing, JavaMissing, NotThisBroker
-from tools.kafka.jars import jars_of
-from tools.kafka.java import find_java, java_version
-from tools.kafka.ports import free_ports, is_free
-from tools.kafka.process import process_exists
-from tools.kafka.settings import BrokerSettings, new_cluster_id
 from tools.kafka.testcontainer import container_environment
 
 _ROOT = Path(__file__).parents[3]
@@ -28,7 +28,7 @@ _POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
 
 def test_a_program_on_the_leash_dies_with_its_guardian() -> None:
     with subprocess.Popen([sys.executable, "-c", _UNTIL_TOLD], stdin=subprocess.PIPE) as guardian:
-        leash = [sys.executable, str(_ROOT / "tools/kafka/leash.py"), str(guardian.pid)]
+        leash = leash_to(guardian.pid)
         with subprocess.Popen([*leash, sys.executable, "-c", _UNTIL_TOLD], stdin=subprocess.PIPE) as program:
             assert program.poll() is None
             guardian.kill()
@@ -37,7 +37,7 @@ def test_a_program_on_the_leash_dies_with_its_guardian() -> None:
 
 
 def test_a_program_on_the_leash_has_its_own_id_and_exit_code() -> None:
-    leash = [sys.executable, str(_ROOT / "tools/kafka/leash.py"), str(os.getpid())]
+    leash = leash_to(os.getpid())
     script = "import os, sys; print(os.getpid(), flush=True); sys.exit(7)"
     with subprocess.Popen([*leash, sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as program:
         assert program.communicate(timeout=30)[0].strip() == str(program.pid)

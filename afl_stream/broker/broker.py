@@ -12,13 +12,13 @@ from threading import Event
 from types import TracebackType
 from typing import Self
 
-from tools.kafka.errors import BrokerDidNotStart, KafkaToolError, NotThisBroker, StrangerOnThePort
-from tools.kafka.jars import KAFKA_POM, jars_of
-from tools.kafka.java import find_java
-from tools.kafka.ports import free_ports
-from tools.kafka.process import JavaProcess, command_line, log_tail, process_exists
-from tools.kafka.ready import answering_cluster
-from tools.kafka.settings import BrokerSettings, new_cluster_id
+from afl_stream.broker.errors import BrokerDidNotStart, LocalBrokerError, NotThisBroker, StrangerOnThePort
+from afl_stream.broker.jars import KAFKA_POM, jars_of
+from afl_stream.broker.java import find_java
+from afl_stream.broker.ports import free_ports
+from afl_stream.broker.process import JavaProcess, command_line, log_tail, process_exists
+from afl_stream.broker.ready import answering_cluster
+from afl_stream.broker.settings import BrokerSettings, new_cluster_id
 
 #: Generous: two cores may be shared by several test workers, each with a broker that starts.
 START_TIMEOUT_S = 90.0
@@ -55,6 +55,7 @@ class Broker:
         scram_users: Mapping[str, str] | None = None,
         features: Mapping[str, int] | None = None,
         java_options: Sequence[str] = (),
+        libraries: Path | None = None,
         port: int | None = None,
         guardian_pid: int | None = THIS_PROCESS,
         timeout_s: float = START_TIMEOUT_S,
@@ -65,6 +66,7 @@ class Broker:
         SASL_PLAINTEXT, mechanism SCRAM-SHA-256, and an authorizer that lets those users do only what ACLs allow;
         clients of `bootstrap` may do everything. `features` are given to the format tool, such as
         `{"group.version": 0}` for a broker without the consumer group protocol. `port` fixes the port of `bootstrap`.
+        `libraries` is a folder with the jars of another version of Kafka.
         `guardian_pid` is the process with which the broker dies: this one unless told, None for a broker that stays.
 
         Raises NotInstalled without Java or jars, StrangerOnThePort when another cluster's broker answers at the
@@ -80,14 +82,38 @@ class Broker:
             properties=dict(properties or {}),
             java_options=tuple(java_options),
             heap_mb=heap_mb,
+            libraries=libraries,
             guardian_pid=os.getpid() if guardian_pid == THIS_PROCESS else guardian_pid,
         )
+        settings = _with_ports(settings, port)
+        format_data(settings)
+        return cls._launch_on_free_ports(settings, port, timeout_s)
+
+    @classmethod
+    def reopen(
+        cls,
+        directory: Path,
+        *,
+        port: int | None = None,
+        libraries: Path | None = None,
+        guardian_pid: int | None = THIS_PROCESS,
+        timeout_s: float = START_TIMEOUT_S,
+    ) -> "Broker":
+        """Start a broker on the data that an earlier one left in `directory`: the same cluster, on ports as `start`.
+
+        Raises FileNotFoundError when there is no data, otherwise as `start` does.
+        """
+        if not has_data(directory):
+            raise FileNotFoundError(f"no broker was started in {directory}")
+        settings = replace(read_settings(directory), directory=directory.resolve(), libraries=libraries)
+        settings = replace(settings, guardian_pid=os.getpid() if guardian_pid == THIS_PROCESS else guardian_pid)
+        return cls._launch_on_free_ports(settings, port, timeout_s)
+
+    @classmethod
+    def _launch_on_free_ports(cls, settings: BrokerSettings, port: int | None, timeout_s: float) -> "Broker":
         for attempt in range(1, _PORT_ATTEMPTS + 1):
             settings = _with_ports(settings, port)
-            if attempt == 1:
-                format_data(settings)
-            else:
-                _write(settings)
+            _write(settings)
             try:
                 broker = cls.launch(settings)
                 broker.wait_until_ready(timeout_s)
@@ -102,7 +128,7 @@ class Broker:
     @classmethod
     def launch(cls, settings: BrokerSettings) -> "Broker":
         """Start the process on data that is formatted, without waiting for it."""
-        command = [*_java(settings.heap_mb, settings.java_options), "kafka.Kafka", str(settings.properties_path)]
+        command = [*_java(settings, settings.java_options), "kafka.Kafka", str(settings.properties_path)]
         process = JavaProcess.start(command, log_path=settings.log_path, guardian_pid=settings.guardian_pid)
         broker = cls(settings, process)
         if settings.guardian_pid == os.getpid():
@@ -156,6 +182,11 @@ class Broker:
         """Whether its process is there; a paused one is."""
         return self._process.is_running
 
+    @property
+    def exit_code(self) -> int | None:
+        """How it ended, where this process started it; None while it runs, and for a broker of another process."""
+        return self._process.exit_code
+
     def stop(self) -> None:
         """Ask it to end (SIGTERM) and wait; SIGKILL when it takes too long. The data stays."""
         self._process.stop(STOP_GRACE_S)
@@ -177,7 +208,7 @@ class Broker:
     def start_again(self, timeout_s: float = START_TIMEOUT_S) -> None:
         """Start the same broker on the same data and ports, and wait until it answers. Raises as `start` does."""
         if self.is_running:
-            raise KafkaToolError(f"the broker at {self.bootstrap} runs already, as process {self.pid}")
+            raise LocalBrokerError(f"the broker at {self.bootstrap} runs already, as process {self.pid}")
         self._process = self.launch(self.settings)._process
         self.wait_until_ready(timeout_s)
 
@@ -188,7 +219,7 @@ class Broker:
             while True:
                 # In this order: the answer of a process that had ended before we asked is not ours.
                 running = self.is_running
-                found = answering_cluster(self.bootstrap, self.settings.port)
+                found = answering_cluster(self.settings.port)
                 if found is not None and found != self.cluster_id:
                     raise StrangerOnThePort(self.bootstrap, self.cluster_id, found)
                 if running and found is not None:
@@ -222,7 +253,7 @@ def format_data(settings: BrokerSettings) -> None:
     """Write server.properties and format the data folder with the cluster id, the users and the features."""
     settings.directory.mkdir(parents=True, exist_ok=True)
     _write(settings)
-    command = [*_java(settings.heap_mb), "kafka.tools.StorageTool", "format", "-t", settings.cluster_id]
+    command = [*_java(settings), "kafka.tools.StorageTool", "format", "-t", settings.cluster_id]
     command += ["-c", str(settings.properties_path)]
     for name, password in settings.scram_users.items():
         command += ["--add-scram", f"SCRAM-SHA-256=[name={name},password={password}]"]
@@ -238,6 +269,15 @@ def format_data(settings: BrokerSettings) -> None:
     _write(settings)
 
 
+def has_data(directory: Path) -> bool:
+    """Whether the data folder of a broker in `directory` is formatted: it has the file that is written last."""
+    try:
+        settings = read_settings(directory)
+    except FileNotFoundError:
+        return False
+    return (settings.data_path / "meta.properties").is_file()
+
+
 def read_settings(directory: Path) -> BrokerSettings:
     """Return the settings of the broker that was formatted in `directory`; FileNotFoundError when none was."""
     return BrokerSettings.from_json((directory.resolve() / _STATE).read_text())
@@ -245,15 +285,19 @@ def read_settings(directory: Path) -> BrokerSettings:
 
 def _write(settings: BrokerSettings) -> None:
     """Write server.properties for the broker, and the settings for processes that attach to it."""
-    (settings.directory / _STATE).write_text(settings.to_json())
+    # Whole or not at all: without it the data could not be found again.
+    written = settings.directory / f"{_STATE}.new"
+    written.write_text(settings.to_json())
+    written.replace(settings.directory / _STATE)
     lines = [f"{name}={value}\n" for name, value in settings.server_properties().items()]
     settings.properties_path.write_text("".join(lines))
 
 
-def _java(heap_mb: int, options: Sequence[str] = ()) -> list[str]:
+def _java(settings: BrokerSettings, options: Sequence[str] = ()) -> list[str]:
     # The first tier of the compiler alone: it is up in half the time, and fast enough for a machine of two cores.
-    command = [find_java(), f"-Xmx{heap_mb}m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", *options]
-    return [*command, f"-Dlog4j2.configurationFile={_LOG4J}", "-cp", f"{jars_of(KAFKA_POM)}/*"]
+    command = [find_java(), f"-Xmx{settings.heap_mb}m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", *options]
+    libraries = settings.libraries or jars_of(KAFKA_POM)
+    return [*command, f"-Dlog4j2.configurationFile={_LOG4J}", "-cp", f"{libraries}/*"]
 
 
 def _with_ports(settings: BrokerSettings, port: int | None) -> BrokerSettings:

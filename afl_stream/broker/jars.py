@@ -1,5 +1,7 @@
 """Jars from Maven Central, kept outside the tree: fetched once, then there offline."""
 
+from __future__ import annotations
+
 import fcntl
 import hashlib
 import os
@@ -11,7 +13,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tools.kafka.errors import JarsMissing
+from afl_stream.broker import pins
+from afl_stream.broker.errors import JarsMissing, PinsNotKept
 
 KAFKA_POM = Path(__file__).with_name("pom.xml")
 
@@ -25,15 +28,16 @@ def cache_root() -> Path:
 
 
 def jars_of(pom: Path) -> Path:
-    """Return the folder that holds the jars of this pom.xml, fetched with Maven when they are not there yet.
+    """Return the folder that holds the jars of this pom.xml, fetched when they are not there yet.
 
     Steps:
       1. take the lock of the folder, so that of two callers at once one fetches and the other waits,
-      2. let Maven copy the jars into a temporary folder beside it,
+      2. let Maven, or without it the library that the extra broker brings, put the jars into a temporary folder beside
+         it, and compare them with the pins of this pom.xml,
       3. rename that folder to its name.
 
     A crash before 3 leaves a temporary folder that no one uses; the folder itself is whole or not there.
-    Raises JarsMissing when Maven is not there or can't fetch them.
+    Raises JarsMissing when neither is there, when they cannot be fetched, or are not the pinned ones.
     """
     folder = cache_root() / _folder_name(pom)
     libraries = folder / "libs"
@@ -54,6 +58,11 @@ def locked(path: Path) -> Iterator[None]:
         yield
 
 
+def are_fetched(pom: Path) -> bool:
+    """Whether the jars of this pom.xml are in the cache."""
+    return (cache_root() / _folder_name(pom) / "libs").is_dir()
+
+
 def _folder_name(pom: Path) -> str:
     # The digest, because another version of a jar beside Kafka's is another folder too.
     text = pom.read_bytes()
@@ -72,24 +81,37 @@ def maven(wanted: Path) -> str:
 
 def _fetch(pom: Path, libraries: Path) -> None:
     with tempfile.TemporaryDirectory(dir=libraries.parent, prefix="fetching-") as scratch:
-        fetched = Path(scratch) / "libs"
-        command = [maven(libraries), "-q", "-B", "-f", str(pom), "dependency:copy-dependencies"]
-        command += ["-DincludeScope=runtime", f"-DoutputDirectory={fetched}"]
+        fetched, pinned = Path(scratch) / "libs", pins.pins_beside(pom)
         try:
-            run = subprocess.run(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-                timeout=_FETCH_TIMEOUT_S,
-                check=False,
-            )
-        except subprocess.TimeoutExpired:
-            raise JarsMissing(libraries, f"Maven did not finish within {_FETCH_TIMEOUT_S} s") from None
-        if run.returncode != 0 or not any(fetched.glob("*.jar")):
-            raise JarsMissing(libraries, f"Maven said:\n{_tail(run.stdout)}")
+            # Maven first: it knows the mirrors of a company.
+            if pinned and shutil.which("mvn") is None:
+                pins.fetch(pinned, fetched, Path(scratch) / "repository")
+            else:
+                _copy_by_maven(pom, fetched, libraries)
+            if pinned:
+                pins.check(fetched, pinned)
+        except PinsNotKept as error:
+            raise JarsMissing(libraries, str(error)) from error
         fetched.rename(libraries)
+
+
+def _copy_by_maven(pom: Path, fetched: Path, libraries: Path) -> None:
+    command = [maven(libraries), "-q", "-B", "-f", str(pom), "dependency:copy-dependencies"]
+    command += ["-DincludeScope=runtime", f"-DoutputDirectory={fetched}"]
+    try:
+        run = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=_FETCH_TIMEOUT_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise JarsMissing(libraries, f"Maven did not finish within {_FETCH_TIMEOUT_S} s") from None
+    if run.returncode != 0 or not any(fetched.glob("*.jar")):
+        raise JarsMissing(libraries, f"Maven said:\n{_tail(run.stdout)}")
 
 
 def _tail(text: str, lines: int = 12) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from threading import Event
 
-from tools.kafka.errors import KafkaToolError
+from afl_stream.broker.errors import LocalBrokerError
 
 _LEASH = Path(__file__).with_name("leash.py")
 _INTERVAL_S = 0.02
@@ -29,7 +29,7 @@ class JavaProcess:
     @classmethod
     def start(cls, command: Sequence[str], *, log_path: Path, guardian_pid: int | None) -> "JavaProcess":
         """Start it with its output appended to `log_path`; it dies with `guardian_pid`, where there is one."""
-        leash = [] if guardian_pid is None else [sys.executable, "-S", "-E", str(_LEASH), str(guardian_pid)]
+        leash = [] if guardian_pid is None else leash_to(guardian_pid)
         with log_path.open("ab") as log:
             child = subprocess.Popen(
                 [*leash, *command],
@@ -85,7 +85,12 @@ class JavaProcess:
         """SIGKILL, and wait until it is gone."""
         self.signal(signal.SIGKILL)
         if not self.wait(30):
-            raise KafkaToolError(f"process {self.pid} did not end within 30 s of SIGKILL")
+            raise LocalBrokerError(f"process {self.pid} did not end within 30 s of SIGKILL")
+
+
+def leash_to(guardian_pid: int) -> list[str]:
+    """Return what stands before the command of a process that is to die with another one."""
+    return [sys.executable, "-S", "-E", str(_LEASH), str(guardian_pid)]
 
 
 def log_tail(path: Path, lines: int = 40) -> str:

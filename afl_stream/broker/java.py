@@ -7,7 +7,7 @@ import shutil
 import subprocess
 from functools import cache
 
-from tools.kafka.errors import JavaMissing
+from afl_stream.broker.errors import JavaMissing
 
 #: What Apache Kafka 4 needs.
 MINIMUM = 17

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from tools.kafka.ports import HOST
+from afl_stream.broker.ports import HOST
 
 #: Small and quick: groups form at once, members may ask to be missed after a second, a killed broker is soon back.
 DEFAULTS: Mapping[str, str] = {
@@ -64,6 +64,7 @@ class BrokerSettings:
     """All that a start needs to know. `directory` holds everything that the broker writes.
 
     `voters` maps the node id of each controller of the cluster to its port.
+    `libraries` is the folder of Kafka's jars; None: those of this package's pom.xml.
     `guardian_pid` is the process with which the broker dies; None: it lives until it is stopped.
     """
 
@@ -79,6 +80,7 @@ class BrokerSettings:
     properties: Mapping[str, str] = field(default_factory=dict)
     java_options: tuple[str, ...] = ()
     heap_mb: int = 512
+    libraries: Path | None = None
     guardian_pid: int | None = None
 
     @property
@@ -138,13 +140,17 @@ class BrokerSettings:
 
     def to_json(self) -> str:
         """Write the settings down, for a later process that finds the broker by its directory."""
-        return json.dumps({**asdict(self), "directory": str(self.directory)}, indent=2)
+        libraries = None if self.libraries is None else str(self.libraries)
+        return json.dumps({**asdict(self), "directory": str(self.directory), "libraries": libraries}, indent=2)
 
     @classmethod
     def from_json(cls, text: str) -> "BrokerSettings":
         """Read what `to_json` wrote."""
         fields = json.loads(text)
         fields["directory"] = Path(fields["directory"])
+        # Not written down by earlier versions.
+        libraries = fields.get("libraries")
+        fields["libraries"] = None if libraries is None else Path(libraries)
         fields["voters"] = {int(node): port for node, port in fields["voters"].items()}
         fields["java_options"] = tuple(fields["java_options"])
         return cls(**fields)
