@@ -47,6 +47,7 @@ _COMMANDS: Final = {
     "init": ("afl_stream.commands.projects.init:init_command", "Make a project that runs, from a template."),
     "dev": ("afl_stream.commands.dev:dev_command", "Run files with their agents in one process."),
     "server": ("afl_stream.commands.server.command:server_command", "Run a whole deployment, for other terminals."),
+    "broker": ("afl_stream.commands.server.broker:broker_command", "Run a real Kafka on this machine."),
     "topics": ("afl_stream.commands.topics:topics_group", "Plan and create topics."),
     "schemas": ("afl_stream.commands.schemas.group:schemas_group", "Generate, register and check schemas of events."),
     "asyncapi": (

@@ -22,6 +22,7 @@ from afl.scripts.errors import ScriptsNotIsolated, ScriptWorkerUnavailable
 from afl_stream.agent.lost_offsets import OffsetsLost
 from afl_stream.agent.registry_agent import RegistryUnavailable
 from afl_stream.bridge.errors import BridgeTopicMissing
+from afl_stream.broker.errors import LocalBrokerError
 from afl_stream.client.bulk_starts import StartRefused
 from afl_stream.client.client import NotInTime, RefusedByEvaluator
 from afl_stream.commands.invocation import Invocation, NothingThere
@@ -70,6 +71,7 @@ _CODES: tuple[tuple[type[BaseException] | tuple[type[BaseException], ...], ExitC
     ((NoSuchWorkflow, NoSuchProgram), ExitCode.UNAVAILABLE),
     ((TopicMissing, TopicTooSmall, TooFewBrokers, TooFewPartitions, PartitionsDiffer), ExitCode.UNAVAILABLE),
     (TooManyPartitions, ExitCode.UNAVAILABLE),
+    (LocalBrokerError, ExitCode.UNAVAILABLE),
     ((SchemaUnavailable, SchemaUnknown, TransportError, RegistryUnavailable), ExitCode.UNAVAILABLE),
     ((ScriptsNotIsolated, ScriptWorkerUnavailable), ExitCode.UNAVAILABLE),
     ((StoreCorrupt, StoreUnavailable, ForeignStore, VersionMismatchError), ExitCode.UNAVAILABLE),
