@@ -7,15 +7,26 @@ ARG EXTRAS=dashboard,encryption,metrics,mongodb,otel,registry
 
 WORKDIR /build
 
-# Only what the package is built of; versions are those of constraints/run.txt.
+# Whatever is installed, here and below, has a digest in constraints/: pip refuses other files, and what is not listed. It
+# is brought up to date first, because older ones do not take digests from a file of constraints.
+COPY constraints/image.txt constraints/run-hashed.txt ./constraints/
+RUN pip install --no-cache-dir --require-hashes --only-binary :all: --requirement constraints/image.txt
+
+# Only what the package is built of.
 COPY pyproject.toml README.md LICENSE ./
-COPY constraints/run.txt ./constraints/
 COPY afl ./afl
 COPY afl_stream ./afl_stream
 COPY schemas ./schemas
 COPY topics ./topics
-RUN python -m venv --without-pip /opt/afl-stream \
-    && pip --python /opt/afl-stream/bin/python install --no-cache-dir --constraint constraints/run.txt ".[${EXTRAS}]"
+RUN python -m hatchling build --target wheel --directory /wheels \
+    && wheel="$(echo /wheels/*.whl)" \
+    && digest="$(sha256sum "$wheel" | cut -d " " -f 1)" \
+    && echo "afl-stream[${EXTRAS}] @ file://$wheel --hash=sha256:$digest" > /wheels/requirements.txt \
+    && python -m venv --without-pip /opt/afl-stream \
+    && pip --python /opt/afl-stream/bin/python install --no-cache-dir --require-hashes --only-binary :all: \
+        --constraint constraints/run-hashed.txt --requirement /wheels/requirements.txt \
+    && cyclonedx-py environment --output-reproducible --output-file /opt/afl-stream/sbom.cdx.json \
+        /opt/afl-stream/bin/python
 
 FROM python:3.12-slim
 

@@ -7,7 +7,7 @@ WORKERS ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
 # A worker that has nothing left takes from the others: tests of one module may take a second or a minute.
 PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -q
 
-.PHONY: demo demo-kafka test test-kafka test-mongo test-long test-all wheel-fast test-fast coverage fuzz stress bench site check lint types imports format kafka-up kafka-down grammar clean
+.PHONY: demo demo-kafka test test-kafka test-mongo test-long test-all wheel-fast test-fast coverage fuzz stress bench site sbom check lint types imports format kafka-up kafka-down grammar clean
 
 demo: $(STAMP)
 	@$(BIN)/python -m examples.licence_audit
@@ -62,6 +62,10 @@ bench: $(STAMP)
 # The documentation as a site in build/site, with every link looked at.
 site: $(STAMP)
 	@$(BIN)/python -m tools.site $(ARGS)
+
+# The bill of materials of what a deployment installs, into build/sbom.cdx.json.
+sbom: $(STAMP)
+	@$(BIN)/python -m tools.sbom $(ARGS)
 
 check: lint types imports
 

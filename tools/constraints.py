@@ -74,6 +74,8 @@ APART: Final = (
     Group("quix", "What the environment of Quix Streams installs, which a benchmark compares with.", ("quix",)),
     Group("celery", "What the environment of Celery installs, which a benchmark compares with.", ("celery",)),
 )
+#: The image's tools. Its file has digests, made by `python -m tools.hashes`.
+IMAGE: Final = Group("image", "What the image is built with, and what lists its parts.", ("image",))
 
 
 def project() -> Mapping[str, object]:
@@ -82,13 +84,13 @@ def project() -> Mapping[str, object]:
     return table
 
 
-def requirements(extras: Iterable[str]) -> Iterator[Requirement]:
-    """Yield what the package itself needs, then what these extras add."""
+def requirements(extras: Iterable[str], *, with_package: bool = True) -> Iterator[Requirement]:
+    """Yield what the package itself needs, unless it is left out, then what these extras add."""
     table = project()
     dependencies, optional = table["dependencies"], table["optional-dependencies"]
     assert isinstance(dependencies, list)
     assert isinstance(optional, dict)
-    for text in dependencies + [text for extra in extras for text in optional[extra]]:
+    for text in (dependencies if with_package else []) + [text for extra in extras for text in optional[extra]]:
         yield Requirement(text)
 
 

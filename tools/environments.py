@@ -19,12 +19,12 @@ from typing import Final
 import click
 
 from afl_stream.broker.jars import cache_root, locked
-from tools.constraints import APART, Group, requirements
+from tools.constraints import APART, IMAGE, Group, requirements
 
 _TIMEOUT_S: Final = 600
 _PIP: Final = ("-m", "pip", "--quiet", "--disable-pip-version-check", "--retries", "2", "--timeout", "20")
 _SHOWN_LINES: Final = 12
-_BY_NAME: Final = {group.name: group for group in APART}
+_BY_NAME: Final = {group.name: group for group in (*APART, IMAGE)}
 
 
 class EnvironmentNotMade(Exception):
@@ -77,7 +77,7 @@ def _make(folder: Path, wanted: list[str], name: str) -> Path:
         shutil.rmtree(folder)
     _run([sys.executable, "-m", "venv", str(folder)], name)
     python = folder / "bin" / "python"
-    _run([str(python), *_PIP, "install", *wanted], name)
+    _run([str(python), *_PIP, "install", "--no-compile", *wanted], name)
     return python
 
 
@@ -99,6 +99,8 @@ def _run(command: list[str], name: str) -> str:
 @click.option("--pin", "is_pinning", is_flag=True, help="Write its file of constraints/ again first.")
 def main(name: str, is_pinning: bool) -> None:
     """Make an environment, or find it, and print its interpreter."""
+    if is_pinning and name == IMAGE.name:
+        raise click.UsageError(f"constraints/{name}.txt has digests: python -m tools.hashes writes it")
     try:
         if is_pinning:
             pin(name)

@@ -138,8 +138,8 @@ def test_the_broker_lets_groups_form_at_once_and_creates_no_topics_by_itself() -
 def test_the_broker_of_the_containers_is_the_version_that_the_tests_run() -> None:
     tested = re.findall(r"<version>([^<]+)</version>", (_ROOT / "afl_stream" / "broker" / "pom.xml").read_text())[0]
 
-    assert _SERVICES["kafka"]["image"] == f"apache/kafka:{tested}"
-    assert _SERVICES["registry"]["image"] == f"apicurio/apicurio-registry:{RELEASE}"
+    assert _tagged("kafka") == f"apache/kafka:{tested}"
+    assert _tagged("registry") == f"apicurio/apicurio-registry:{RELEASE}"
 
 
 def test_the_evaluators_share_a_store_in_a_replica_set_that_is_made_before_they_start() -> None:
@@ -158,7 +158,7 @@ def test_the_evaluators_share_a_store_in_a_replica_set_that_is_made_before_they_
 
 def test_the_database_of_the_containers_is_new_enough_for_the_store() -> None:
     # The first that writes several collections in one command.
-    assert _SERVICES["mongodb"]["image"] == "mongo:8.0"
+    assert _tagged("mongodb") == "mongo:8.0"
 
 
 def test_the_build_context_has_all_that_the_image_is_made_of() -> None:
@@ -173,13 +173,12 @@ def test_the_build_context_has_all_that_the_image_is_made_of() -> None:
     project = (_ROOT / "pyproject.toml").read_text()
     packages = re.findall(r'"(\w+)"', re.findall(r"^packages = (.*)$", project, re.MULTILINE)[0])
     beside = re.findall(r'^"(\w+)" = "afl_stream/', project, re.MULTILINE)
-    assert {*packages, *beside, "README.md", "pyproject.toml", "constraints/run.txt"} <= set(copied)
+    assert {*packages, *beside, "README.md", "pyproject.toml"} <= set(copied)
 
 
-def test_the_image_does_not_run_as_root_and_its_versions_are_pinned() -> None:
+def test_the_image_does_not_run_as_root() -> None:
     # A number: Kubernetes cannot tell from a name that it is not root.
     assert re.search(r"^USER [1-9]\d+:[1-9]\d+$", _IMAGE, re.MULTILINE)
-    assert "--constraint constraints/run.txt" in _DOCKERFILE
 
 
 def test_the_image_has_labels_and_a_health_check_and_neither_examples_nor_what_it_was_built_with() -> None:
@@ -285,6 +284,11 @@ def test_a_container_without_an_answer_is_not_healthy_and_one_of_a_command_is() 
 
     assert _health({"AFL_METRICS_PORT": str(port)}).returncode == 1
     assert _health({}).returncode == 0
+
+
+def _tagged(service: str) -> str:
+    """Return a service's image without its digest."""
+    return str(_SERVICES[service]["image"]).partition("@")[0]
 
 
 def _extras() -> set[str]:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from packaging.utils import canonicalize_name
 
-from tools.constraints import APART, GROUPS, Group, closure, pins, project, requirements
+from tools.constraints import APART, GROUPS, IMAGE, Group, closure, pins, project, requirements
 
 _ROOT = Path(__file__).parents[2]
 
@@ -35,7 +35,7 @@ def test_every_extra_is_of_a_group() -> None:
     optional = project()["optional-dependencies"]
 
     assert isinstance(optional, dict)
-    assert sorted(extra for group in (*GROUPS, *APART) for extra in group.extras) == sorted(optional)
+    assert sorted(extra for group in (*GROUPS, *APART, IMAGE) for extra in group.extras) == sorted(optional)
 
 
 def test_a_version_is_pinned_once() -> None:
@@ -104,7 +104,6 @@ def test_each_file_of_pins_brings_the_one_below() -> None:
 
 def test_what_installs_takes_the_pins_of_its_group() -> None:
     assert "-c constraints/dev.txt -e '.[dev]'" in (_ROOT / "tools" / "make-venv").read_text()
-    assert '--constraint constraints/run.txt ".[${EXTRAS}]"' in (_ROOT / "Dockerfile").read_text()
     makefile = (_ROOT / "Makefile").read_text()
     assert "$(STAMP): pyproject.toml constraints/run.txt constraints/dev.txt tools/make-venv" in makefile
 
