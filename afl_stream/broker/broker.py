@@ -18,7 +18,7 @@ from afl_stream.broker.java import find_java
 from afl_stream.broker.ports import free_ports
 from afl_stream.broker.process import JavaProcess, command_line, log_tail, process_exists
 from afl_stream.broker.ready import answering_cluster
-from afl_stream.broker.settings import BrokerSettings, new_cluster_id
+from afl_stream.broker.settings import BrokerSettings, Listener, new_cluster_id
 
 #: Generous: two cores may be shared by several test workers, each with a broker that starts.
 START_TIMEOUT_S = 90.0
@@ -53,6 +53,7 @@ class Broker:
         properties: Mapping[str, str] | None = None,
         heap_mb: int = 512,
         scram_users: Mapping[str, str] | None = None,
+        listeners: Sequence[Listener] = (),
         features: Mapping[str, int] | None = None,
         java_options: Sequence[str] = (),
         libraries: Path | None = None,
@@ -64,7 +65,8 @@ class Broker:
 
         `scram_users` maps names to passwords: with them there is a second listener (`sasl_bootstrap`) of protocol
         SASL_PLAINTEXT, mechanism SCRAM-SHA-256, and an authorizer that lets those users do only what ACLs allow;
-        clients of `bootstrap` may do everything. `features` are given to the format tool, such as
+        clients of `bootstrap` may do everything. `listeners` are further ones, for such clients: see `address_of`; a
+        listener of mechanism SCRAM-SHA-256 knows the same users. `features` are given to the format tool, such as
         `{"group.version": 0}` for a broker without the consumer group protocol. `port` fixes the port of `bootstrap`.
         `libraries` is a folder with the jars of another version of Kafka.
         `guardian_pid` is the process with which the broker dies: this one unless told, None for a broker that stays.
@@ -78,6 +80,7 @@ class Broker:
             port=port or 0,
             controller_port=0,
             scram_users=dict(scram_users or {}),
+            listeners=tuple(listeners),
             features=dict(features or {}),
             properties=dict(properties or {}),
             java_options=tuple(java_options),
@@ -161,6 +164,10 @@ class Broker:
         if self.settings.sasl_bootstrap is None:
             raise ValueError("this broker was started without scram_users")
         return self.settings.sasl_bootstrap
+
+    def address_of(self, listener: str) -> str:
+        """Return the address for clients of one of the further listeners, by its name."""
+        return next(found.bootstrap for found in self.settings.listeners if found.name == listener)
 
     @property
     def cluster_id(self) -> str:
@@ -301,6 +308,8 @@ def _java(settings: BrokerSettings, options: Sequence[str] = ()) -> list[str]:
 
 
 def _with_ports(settings: BrokerSettings, port: int | None) -> BrokerSettings:
-    first, second, third = free_ports(3, avoid=() if port is None else (port,))
+    count = 3 + len(settings.listeners)
+    first, second, third, *others = free_ports(count, avoid=() if port is None else (port,))
     sasl_port = third if settings.scram_users else None
-    return replace(settings, port=port or first, controller_port=second, sasl_port=sasl_port)
+    listeners = tuple(replace(one, port=free) for one, free in zip(settings.listeners, others, strict=True))
+    return replace(settings, port=port or first, controller_port=second, sasl_port=sasl_port, listeners=listeners)

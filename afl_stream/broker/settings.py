@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Final
 
 from afl_stream.broker.ports import HOST
 
@@ -31,6 +32,8 @@ DEFAULTS: Mapping[str, str] = {
     "transaction.state.log.num.partitions": "1",
 }
 
+#: One for clients without credentials, and the controller's.
+_USUAL_LISTENERS: Final = 2
 #: The user without a password: connections to the plain listener.
 _SUPER_USER = "User:ANONYMOUS"
 
@@ -60,6 +63,24 @@ def new_cluster_id() -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Listener:
+    """A listener beside the usual one, whose clients may do only what ACLs allow.
+
+    `protocol`: SSL, SASL_SSL or SASL_PLAINTEXT. `properties` are those of this listener, without `listener.name.NAME.`.
+    """
+
+    name: str
+    protocol: str
+    properties: Mapping[str, str] = field(default_factory=dict)
+    port: int = 0
+
+    @property
+    def bootstrap(self) -> str:
+        """The address for its clients."""
+        return f"{HOST}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerSettings:
     """All that a start needs to know. `directory` holds everything that the broker writes.
 
@@ -76,6 +97,7 @@ class BrokerSettings:
     voters: Mapping[int, int] = field(default_factory=dict)
     sasl_port: int | None = None
     scram_users: Mapping[str, str] = field(default_factory=dict)
+    listeners: tuple[Listener, ...] = ()
     features: Mapping[str, int] = field(default_factory=dict)
     properties: Mapping[str, str] = field(default_factory=dict)
     java_options: tuple[str, ...] = ()
@@ -126,11 +148,20 @@ class BrokerSettings:
             listeners["SASL"] = self.sasl_port
             protocols["SASL"] = "SASL_PLAINTEXT"
             lines |= {
-                "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
                 "listener.name.sasl.scram-sha-256.sasl.jaas.config": (
                     "org.apache.kafka.common.security.scram.ScramLoginModule required;"
                 ),
                 "sasl.enabled.mechanisms": "SCRAM-SHA-256",
+            }
+        for listener in self.listeners:
+            listeners[listener.name] = listener.port
+            protocols[listener.name] = listener.protocol
+            start = f"listener.name.{listener.name.lower()}."
+            lines |= {start + name: value for name, value in listener.properties.items()}
+        if len(listeners) > _USUAL_LISTENERS:
+            lines |= {
+                "allow.everyone.if.no.acl.found": "false",
+                "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
                 "super.users": _SUPER_USER,
             }
         lines["listeners"] = ",".join(f"{name}://{HOST}:{port}" for name, port in listeners.items())
@@ -152,5 +183,6 @@ class BrokerSettings:
         libraries = fields.get("libraries")
         fields["libraries"] = None if libraries is None else Path(libraries)
         fields["voters"] = {int(node): port for node, port in fields["voters"].items()}
+        fields["listeners"] = tuple(Listener(**each) for each in fields["listeners"])
         fields["java_options"] = tuple(fields["java_options"])
         return cls(**fields)

@@ -10,7 +10,7 @@ from afl_stream.broker.errors import (
     NotThisBroker,
     StrangerOnThePort,
 )
-from afl_stream.broker.settings import BrokerSettings
+from afl_stream.broker.settings import BrokerSettings, Listener
 from tools.kafka.cluster import Cluster
 from tools.kafka.old import OldBroker
 
@@ -21,6 +21,7 @@ __all__ = [
     "Cluster",
     "JarsMissing",
     "JavaMissing",
+    "Listener",
     "LocalBrokerError",
     "NotInstalled",
     "NotThisBroker",

@@ -13,7 +13,7 @@ from afl_stream.broker.jars import jars_of
 from afl_stream.broker.java import find_java, java_version
 from afl_stream.broker.ports import free_ports, is_free
 from afl_stream.broker.process import leash_to, process_exists
-from afl_stream.broker.settings import BrokerSettings, new_cluster_id
+from afl_stream.broker.settings import BrokerSettings, Listener, new_cluster_id
 from tests.eventually import eventually
 from tests.worlds.requirements import missing, required_tool
 from tools.kafka.testcontainer import container_environment
@@ -61,6 +61,7 @@ def test_settings_survive_being_written_down(tmp_path: Path) -> None:
         controller_port=2,
         voters={1: 2, 2: 4},
         scram_users={"agent": "secret"},
+        listeners=(Listener(name="TLS", protocol="SSL", properties={"ssl.client.auth": "required"}, port=3),),
         java_options=("-Xss1m",),
     )
 
