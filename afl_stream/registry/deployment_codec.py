@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from afl_stream.reading.topic_log import TopicLog
+from afl_stream.resources import schema_text
 from afl_stream.settings.config import StreamConfig
 from afl_stream.topics.declared import Topology
 from afl_stream.transport import Transport
+from afl_stream.wire.avro.schema import parse_schema_text
 from afl_stream.wire.codec import Codec, Wire, single_object_codec, single_object_wire
 from afl_stream.wire.event_writers import EventForm
 from afl_stream.wire.framing import RegistryFraming
@@ -28,6 +30,7 @@ class DeploymentCodec:
 
         With a `sealer` the codec decrypts what it reads.
         """
+        self._topology = topology
         codec = self._made(config, transport, topology)
         self.codec: Codec = codec
         if sealer is not None:
@@ -69,6 +72,17 @@ class DeploymentCodec:
             header_form=form,
             event_form=event_form,
         )
+
+    def announce_shipped(self) -> None:
+        """Announce the schemas of answers, commands and external events, for writers who may only read the topic.
+
+        With a registry `afl-stream schemas register` does that. Raises SchemaUnavailable.
+        """
+        if self._registry is None:
+            topics = (self._topology.control(), self._topology.commands(), self._topology.external())
+            for topic, records in self._topology.record_schemas().items():
+                for record in records if topic in topics else ():
+                    self.codec.announce_schema(parse_schema_text(schema_text(record)), topic)
 
     def close(self) -> None:
         """Close what reads and writes schemas."""

@@ -146,6 +146,10 @@ class Codec:
         made = self._writers[(message.__class__, topic)] = (header, compile_body_writer(name))
         return made
 
+    def announce_schema(self, schema: WriterSchema, topic: str) -> None:
+        """Announce the schema of records that others will write to a topic. Raises SchemaUnavailable."""
+        self._announced_header(schema, topic)
+
     def can_read(self, value: bytes | None, headers: Iterable[tuple[str, bytes | None]] = ()) -> bool:
         """Return whether `decode` would ask no one for the value's schema, or finds that it cannot be read."""
         try:

@@ -10,8 +10,8 @@ from typing import Final, Protocol
 
 from afl.core.text.printable import printable
 from afl.core.text.warning_limits import LimitedLog
-from afl_stream.errors import SchemaTaken, SchemaUnknown, Unreadable
-from afl_stream.transport import Headers
+from afl_stream.errors import SchemaTaken, SchemaUnavailable, SchemaUnknown, Unreadable
+from afl_stream.transport import Headers, NotAuthorized
 from afl_stream.wire.avro.schema import WriterSchema, parse_schema_text
 from afl_stream.wire.payload_schema import facet_of
 
@@ -50,6 +50,20 @@ class SchemaSource(Protocol):
 
     def keep_announced(self) -> None:
         """Announce again schemas that were announced and are gone. Raises SchemaUnavailable."""
+
+
+class SchemaNotAnnounced(SchemaUnavailable):
+    """A schema that a writer needs is not on the schemas topic, and its user may not write there."""
+
+    fact = "was not announced yet"
+    waits_for_people = True
+
+    def __init__(self, schema: WriterSchema, refusal: NotAuthorized) -> None:
+        super().__init__(
+            f"the schema {schema.root['name']}",
+            f"{refusal}. `afl-stream deploy`, and an evaluator that starts, announce the schemas of answers, commands "
+            "and external events",
+        )
 
 
 class SchemaLog(Protocol):
@@ -152,7 +166,10 @@ class SchemasTopicSource:
 
     def _append(self, schema: WriterSchema) -> None:
         text = schema.text.encode()
-        self._log.append(schema_key(text), text, schema_headers(schema))
+        try:
+            self._log.append(schema_key(text), text, schema_headers(schema))
+        except NotAuthorized as error:
+            raise SchemaNotAnnounced(schema, error) from error
         self._on_topic.add(schema.fingerprint)
         self._announced[schema.fingerprint] = schema
 

@@ -7,9 +7,10 @@ import json
 import pytest
 
 from afl_stream.errors import SchemaTaken, SchemaUnknown
+from afl_stream.transport import Headers, NotAuthorized
 from afl_stream.wire.avro.schema import WriterSchema, parse_schema_text
 from afl_stream.wire.codec import single_object_codec
-from afl_stream.wire.schema_source import InMemorySchemaLog, SchemasTopicSource, schema_key
+from afl_stream.wire.schema_source import InMemorySchemaLog, SchemaNotAnnounced, SchemasTopicSource, schema_key
 from tests.scenarios.forged_schemas import forged, swap_payload_fields
 
 PARAMS = [{"name": "payer", "type": "String"}, {"name": "payee", "type": "String"}]
@@ -106,3 +107,26 @@ def test_what_a_topic_has_lost_is_announced_again_by_who_knows_it() -> None:
 
     assert [value for _, value in log.records] == [genuine.text.encode()]
     assert SchemasTopicSource(log.reader()).by_id(genuine.fingerprint).text == genuine.text
+
+
+class ReadOnlySchemaLog(InMemorySchemaLog):
+    """A schemas topic whose user may read it, and not write."""
+
+    def append(self, key: bytes, value: bytes, headers: Headers = ()) -> None:
+        raise NotAuthorized("topic afl.schemas", "TOPIC_AUTHORIZATION_FAILED", "Write")
+
+
+def test_a_writer_that_may_only_read_uses_schemas_that_others_have_announced() -> None:
+    log, schema = ReadOnlySchemaLog(), event_schema()
+    log.records.append((schema_key(schema.text.encode()), schema.text.encode()))
+
+    assert SchemasTopicSource(log).announce(schema, TOPIC) == schema.fingerprint
+
+
+def test_a_writer_that_may_only_read_is_told_who_announces_what_is_missing() -> None:
+    with pytest.raises(SchemaNotAnnounced, match=r"afl.v1.Event was not announced yet.*`afl-stream deploy`") as caught:
+        SchemasTopicSource(ReadOnlySchemaLog()).announce(event_schema(), TOPIC)
+
+    # A process that starts ends, and does not wait for the outage to be over.
+    assert caught.value.waits_for_people
+    assert "Write on topic afl.schemas" in str(caught.value)
