@@ -353,13 +353,11 @@ class Stopping(BrokerUnavailable):
 
 
 class NotAuthorized(TransportError):
-    """The broker knows this user, and does not allow the operation.
+    """The broker does not allow this user an operation on a `resource`; `needs` is the right, where that is known."""
 
-    `resource`: a topic, a group, the cluster, in words.
-    """
-
-    def __init__(self, resource: str, detail: str) -> None:
-        super().__init__(f"not allowed: {resource} ({detail}); an ACL for this user is missing")
+    def __init__(self, resource: str, detail: str, needs: str = "") -> None:
+        needed = needs and f": {needs} on {resource}"
+        super().__init__(f"not allowed: {resource} ({detail}); an ACL for this user is missing{needed}")
         self.resource = resource
 
 

@@ -426,7 +426,7 @@ class Agent:
         existing = self._transport.admin().topic_names()
         carried = self._facet_topics.carried(facets_of(routes.routes, self._facet_topics.known_facets(existing)))
         facets = self._vanished.facets_here(carried)
-        self._facet_topics.require(existing, facets)
+        self._facet_topics.require(existing, facets, self._transport.admin())
         self._vanished.wanted_facets = tuple(carried)
         return self._facet_topics.subscriptions(facets)
 

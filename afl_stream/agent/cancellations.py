@@ -15,7 +15,6 @@ from afl_stream.transport import (
     TopicPartition,
     Transport,
     TransportError,
-    UnknownTopic,
 )
 from afl_stream.wire.codec import Codec
 from afl_stream.wire.messages import CONTINUED, Event
@@ -138,9 +137,13 @@ class Cancellations:
         """Return a consumer of the topic that has read all that was there when it began."""
         consumer = self._transport.consumer(None)
         try:
-            found = self._transport.admin().topics([self._topic]).get(self._topic)
+            admin = self._transport.admin()
+            found = admin.topics([self._topic]).get(self._topic)
             if found is None:
-                raise UnknownTopic(self._topic)
+                # Only here: an agent loads no module that it does not need.
+                from afl_stream.acls import unlisted
+
+                raise unlisted(admin, self._topic)
             bounds = {
                 (place := TopicPartition(self._topic, n)): consumer.watermarks(place) for n in range(found.partitions)
             }

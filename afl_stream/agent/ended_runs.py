@@ -12,7 +12,6 @@ from afl_stream.transport import (
     TopicPartition,
     Transport,
     TransportError,
-    UnknownTopic,
     Watermarks,
     is_another_topic,
 )
@@ -86,9 +85,13 @@ class EndedRuns:
         return self._withdrawn.came_after(event)
 
     def _read(self) -> None:
-        found = self._transport.admin().topics([self._topic]).get(self._topic)
+        admin = self._transport.admin()
+        found = admin.topics([self._topic]).get(self._topic)
         if found is None:
-            raise UnknownTopic(self._topic)
+            # Only here: an agent loads no module that it does not need.
+            from afl_stream.acls import unlisted
+
+            raise unlisted(admin, self._topic)
         if is_another_topic(self._topic_id, found.topic_id):
             self._positions.clear()
         self._topic_id = found.topic_id or self._topic_id

@@ -46,8 +46,14 @@ class PausedFacets:
 
     def begin(self) -> None:
         """Read what is paused, before the first event is started. Raises SchemaUnavailable: wait and try again."""
-        if self._log.topic not in self._transport.admin().topic_names():
+        admin = self._transport.admin()
+        if self._log.topic not in admin.topic_names():
             self._is_readable = False
+            # Only here: an agent loads no module that it does not need.
+            from afl_stream.acls import hidden_among, hidden_topic
+
+            if hidden_among(admin, [self._log.topic]):
+                _log.warning("pauses of facets are not followed: %s", hidden_topic(self._log.topic))
             return
         self._read(ask=True)
 

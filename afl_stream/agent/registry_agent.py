@@ -168,7 +168,7 @@ class RegistryAgent(Agent):
         if not self._existing or (self._looks_on and self._clock_s() - self._looked_s >= TOPICS_AGE_S):
             self._looked_s = self._clock_s()
             existing = self._transport.admin().topic_names()
-            self._facet_topics.require(existing, ())
+            self._facet_topics.require(existing, (), self._transport.admin())
             self._existing = existing
             wanted, waiting = self._facets(routes)
         self._without_topic = tuple(waiting)

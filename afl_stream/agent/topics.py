@@ -10,9 +10,8 @@ from afl.core.text.near_names import names_alike
 from afl_stream.agent.handlers import NoHandlers
 from afl_stream.agent.resources import AgentConfig
 from afl_stream.agent.subscriptions import Subscription
-from afl_stream.errors import TopicMissing
 from afl_stream.topics.declared import Topology
-from afl_stream.transport import BrokerUnavailable
+from afl_stream.transport import Admin, BrokerUnavailable
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +41,7 @@ class FacetTopics:
             )
         return carried
 
-    def require(self, existing: frozenset[str], facets: Iterable[str]) -> None:
+    def require(self, existing: frozenset[str], facets: Iterable[str], admin: Admin) -> None:
         """Raise TopicMissing when the answers or these facets need a topic that does not exist."""
         topology, facets = self._topology, list(facets)
         needed = {topology.control(): "answers"}
@@ -55,7 +54,11 @@ class FacetTopics:
             purpose = needed[missing]
             wanted = set(facets)
             known = [facet for facet in self.known_facets(existing) if facet not in wanted]
-            raise TopicMissing(missing, purpose, names_alike(purpose.removeprefix("facet "), known))
+            # Only here: an agent loads no module that it does not need.
+            from afl_stream.acls import not_listed
+
+            role = " ".join(["--role agent", *(f"--facet {facet}" for facet in sorted(wanted))])
+            raise not_listed(admin, missing, purpose, role, names_alike(purpose.removeprefix("facet "), known))
 
     def subscriptions(self, facets: Iterable[str]) -> list[Subscription]:
         """Return the groups to join, with the facets and topics of each."""

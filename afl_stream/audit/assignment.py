@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Final
 
 from afl.core.clock import MonotonicClock
+from afl_stream.acls import not_listed
 from afl_stream.audit.followed_topics import FollowedTopics
-from afl_stream.errors import TopicMissing
 from afl_stream.transport import Admin, Consumer, Record, Start, TopicDescription, TopicPartition, is_another_topic
 
 log = logging.getLogger(__name__)
@@ -91,7 +91,7 @@ class OwnAssignment:
         left: set[TopicPartition] = set()
         for topic in gone:
             if topic in self._followed.required:
-                raise TopicMissing(topic, "the audit")
+                raise not_listed(self._admin, topic, "the audit", "--role audit")
             log.warning("topic %s does not exist any more; the audit continues without it", topic)
             del self._missed[topic]
             left |= self._drop(topic)

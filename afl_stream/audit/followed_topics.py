@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from afl_stream.acls import not_listed
 from afl_stream.audit.config import AuditConfig
-from afl_stream.errors import TopicMissing
 from afl_stream.topics.declared import Topology
 from afl_stream.topics.policies import warn_of_unsafe_policies
 from afl_stream.transport import Admin
@@ -43,6 +43,6 @@ class FollowedTopics:
         existing = admin.topic_names()
         for topic in self.required:
             if topic not in existing:
-                raise TopicMissing(topic, "the audit")
+                raise not_listed(admin, topic, "the audit", "--role audit")
         looked_at = [self._topology.schemas(), *self.required]
         warn_of_unsafe_policies(self._topology, admin, looked_at, self._config.stream.kafka.bootstrap)

@@ -9,6 +9,7 @@ from contextlib import closing
 from afl.compiled.program import CompiledProgram
 from afl.core.clock import epoch_ms
 from afl.core.ids import time_ordered_id
+from afl_stream.acls import not_listed
 from afl_stream.client.bulk_starts import BulkStarts, StartCheck, StartRequest, StartRoute
 from afl_stream.client.connection import SOURCE as SOURCE
 from afl_stream.client.connection import drawn_id as drawn_id
@@ -18,7 +19,7 @@ from afl_stream.client.milestones import NotAnswered as NotAnswered
 from afl_stream.client.milestones import NotInTime as NotInTime
 from afl_stream.client.pausing import pauses_now, put_pause
 from afl_stream.client.schedules import ScheduleConnection
-from afl_stream.errors import StreamError, TopicMissing
+from afl_stream.errors import StreamError
 from afl_stream.programs.definitions import deploy
 from afl_stream.topics.budget import require_budget
 from afl_stream.topics.creation import create_missing
@@ -100,11 +101,12 @@ class Client(ScheduleConnection):
 
     def deploy(self, program: CompiledProgram) -> None:
         """Publish a compiled program. Raises TopicMissing when one of its facets has no topic yet."""
-        existing = self._transport.admin().topic_names()
+        admin, existing = self._transport.admin(), self._transport.admin().topic_names()
         for facet in program.event_facets():
             topic = self.topology.facet(facet.qualified_name)
             if topic not in existing and self.topology.carries(facet.qualified_name):
-                raise TopicMissing(topic, f"event facet {facet.qualified_name}")
+                raise not_listed(admin, topic, f"event facet {facet.qualified_name}", "--role operator")
+        self._schemas.announce_shipped()
         self.definitions.ask_again()
         deploy(program, self._producer, self._codec, self.topology.definitions(), timeout_s=self._timeout_s)
 
@@ -326,15 +328,6 @@ class Client(ScheduleConnection):
         answer = self._give(command, answer_timeout_s)
         assert answer is not None
         return answer
-
-    def require_topics(self) -> None:
-        """Raise TopicMissing when a topic for answers or commands does not exist."""
-        existing = self._transport.admin().topic_names()
-        topology = self.topology
-        needed = {topology.control(): "answers", topology.commands(): "commands", topology.schemas(): "schemas"}
-        for topic, purpose in needed.items():
-            if topic not in existing:
-                raise TopicMissing(topic, purpose)
 
     def continue_step(
         self,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from afl.core.clock import epoch_ms
 from afl.core.ids import time_ordered_id
+from afl_stream.acls import not_listed
 from afl_stream.client.milestones import Milestones
 from afl_stream.client.sensitive_values import SensitiveValues
 from afl_stream.programs.definitions import Definitions
@@ -88,6 +89,17 @@ class Connection:
         self._schemas.close()
         if self._tracer is not None:
             self._tracer.close()
+
+    def require_topics(self, *purposes: str) -> None:
+        """Raise TopicMissing when a topic for these does not exist: `answers`, `commands`; both unless one is named."""
+        topology, admin = self.topology, self._transport.admin()
+        topics = {"answers": topology.control(), "commands": topology.commands()}
+        wanted = {purpose: topics[purpose] for purpose in purposes or topics} | {"schemas": topology.schemas()}
+        existing = admin.topic_names()
+        role = "--role starter" if "commands" in wanted else "--role producer --answers"
+        for purpose, topic in wanted.items():
+            if topic not in existing:
+                raise not_listed(admin, topic, purpose, role)
 
     def _give(self, command: Command | ScheduleCommand, answer_timeout_s: float | None) -> Lifecycle | None:
         """Send a command, and return the answer to it if one is waited for."""

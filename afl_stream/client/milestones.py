@@ -8,7 +8,8 @@ from collections import deque
 from typing import Final
 
 from afl.core.process.stopping import PROCESS_STOP
-from afl_stream.errors import NewerFormat, SchemaUnavailable, StreamError, TopicMissing, Unreadable
+from afl_stream.acls import not_listed
+from afl_stream.errors import NewerFormat, SchemaUnavailable, StreamError, Unreadable
 from afl_stream.partitioner import partition_for
 from afl_stream.sensitive.redaction import Redaction
 from afl_stream.transport import BrokerUnavailable, Consumer, Record, TopicPartition, Transport
@@ -66,7 +67,7 @@ class Milestones:
         self._unclear: deque[Record] = deque(maxlen=_MOST_UNCLEAR)
         found = transport.admin().topics([topic]).get(topic)
         if found is None:
-            raise TopicMissing(topic, "milestones of workflows")
+            raise not_listed(transport.admin(), topic, "milestones of workflows", "--role ROLE")
         numbers = range(found.partitions) if self._key is None else (partition_for(self._key, found.partitions),)
         self._consumer: Consumer = transport.consumer(None)
         try:

@@ -45,7 +45,7 @@ def continue_command(invocation: Invocation, step_id: str, result_text: str) -> 
     result = json_object(result_text, "--result")
     attempt = None
     with open_transport(config) as transport, Client(config, transport) as client:
-        client.require_topics()
+        client.require_topics("answers")
         with store_here(config, transport) as store:
             if store is not None:
                 row, step = waiting_step(store, step_id)
@@ -80,7 +80,7 @@ def fail_command(invocation: Invocation, step_id: str, message: str, error_type:
     workflow_of(step_id)
     attempt = None
     with open_transport(config) as transport, Client(config, transport) as client:
-        client.require_topics()
+        client.require_topics("answers")
         with store_here(config, transport) as store:
             if store is not None:
                 _, step = waiting_step(store, step_id)
@@ -116,7 +116,7 @@ def cancel_command(invocation: Invocation, workflow_id: str, reason: str) -> Exi
     config = invocation.settings()
     check_workflow_id(workflow_id)
     with open_transport(config) as transport, Client(config, transport) as client:
-        client.require_topics()
+        client.require_topics("commands")
         with store_here(config, transport) as store:
             workflow_id = meant_id(store, invocation.terminal(), workflow_id)
             row = None if store is None else store.load_workflow(workflow_id) or store.tombstone(workflow_id)

@@ -48,7 +48,7 @@ from afl_stream.pubsub.event_stores.errors import EventStoreUnavailable, EventSt
 from afl_stream.pubsub.hosting.failures import RequestFailed, RequestNotAnswered
 from afl_stream.pubsub.hosting.topics import PartitionsNotEqual, WorkflowTopicMissing
 from afl_stream.pubsub.running.errors import EventsNotStored
-from afl_stream.transport import TransportError, UnknownTopic
+from afl_stream.transport import NotAuthorized, TransportError, UnknownTopic
 from afl_stream.visibility.programs import NoSuchProgram
 from afl_stream.visibility.workflows import NoSuchWorkflow
 from afl_stream.wire.messages import STEP_ID
@@ -112,6 +112,8 @@ def message_of(error: BaseException, invocation: Invocation = _NO_OPTIONS) -> st
         # A run's id, nearly always.
         run = "WORKFLOW_ID" if ":" in str(error.found) else str(error.found)
         return f"{error}; the ids of a run's steps are shown by: {invocation.command_line('status', run)}"
+    if isinstance(error, NotAuthorized):
+        return f"{error}; rights are shown, and given, by: {invocation.command_line('topics', 'acls', '--role')} ROLE"
     if isinstance(error, WrongStore):
         return error.message_with(invocation.command_line("evaluator", "--new-store"))
     if isinstance(error, OSError) and error.filename is not None and not isinstance(error, AFLError):

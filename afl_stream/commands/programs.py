@@ -18,11 +18,11 @@ from afl.engine.types import Value
 from afl.errors import AFLError, CompileError
 from afl.parser import read_source
 from afl.stores.public.persistence import EngineStore
+from afl_stream.acls import not_listed
 from afl_stream.client.client import Client
 from afl_stream.commands.inputs import given_inputs
 from afl_stream.commands.refusals import CommandRefused
 from afl_stream.commands.terminal import Terminal
-from afl_stream.errors import TopicMissing
 from afl_stream.transport import Transport
 
 
@@ -41,7 +41,7 @@ def deployed_program(client: Client, transport: Transport, workflow: str) -> tup
     """Return the current program of a workflow's name, and its qualified name. Raises TopicMissing, UnknownProgram."""
     topic = client.topology.definitions()
     if topic not in transport.admin().topic_names():
-        raise TopicMissing(topic, "programs")
+        raise not_listed(transport.admin(), topic, "programs", "--role starter")
     return client.definitions.find(workflow)
 
 

@@ -97,7 +97,7 @@ def _operate(invocation: Invocation, workflow_id: str, action: Action) -> ExitCo
     config, terminal = invocation.settings(), invocation.terminal()
     steps: Sequence[str] | None = None
     with open_transport(config) as transport, Client(config, transport) as client:
-        client.require_topics()
+        client.require_topics("commands")
         with store_here(config, transport) as store:
             if action.step_id is None:
                 workflow_id = meant_id(store, terminal, workflow_id)

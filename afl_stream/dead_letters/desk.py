@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from afl.core.probes import Probe, no_probe
+from afl_stream.acls import unlisted
 from afl_stream.dead_letters.letters import (
     DeadLetter,
     LetterFilter,
@@ -25,7 +26,7 @@ from afl_stream.errors import StreamError
 from afl_stream.reading.log_ranges import read_ranges
 from afl_stream.settings.config import StreamConfig
 from afl_stream.topics.declared import Topology
-from afl_stream.transport import Producer, Record, TopicPartition, Transport, UnknownTopic, Watermarks
+from afl_stream.transport import Producer, Record, TopicPartition, Transport, Watermarks
 from afl_stream.wire.codec import Codec
 from afl_stream.wire.messages import Message
 
@@ -229,7 +230,7 @@ class DeadLetters:
         described = self._transport.admin().topics(names)
         for name in names:
             if name not in described:
-                raise UnknownTopic(name)
+                raise unlisted(self._transport.admin(), name)
         partitions = [TopicPartition(name, number) for name in names for number in range(described[name].partitions)]
         reader = self._transport.consumer(None)
         try:
@@ -258,7 +259,7 @@ class DeadLetters:
         try:
             for partition, place in first.items():
                 if partition.topic not in described:
-                    raise UnknownTopic(partition.topic)
+                    raise unlisted(self._transport.admin(), partition.topic)
                 if partition.partition >= described[partition.topic].partitions:
                     raise NoSuchLetter(place)
                 bounds = reader.watermarks(partition)

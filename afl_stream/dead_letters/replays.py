@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from afl.core.probes import Probe
+from afl_stream.acls import unlisted
 from afl_stream.dead_letters.letters import DeadLetter, LetterPlace, NoteKind
 from afl_stream.errors import StreamError
 from afl_stream.reading.log_ranges import read_ranges
@@ -14,7 +15,6 @@ from afl_stream.transport import (
     Producer,
     TopicPartition,
     Transport,
-    UnknownTopic,
     Watermarks,
     flush_unless_stopped,
 )
@@ -66,7 +66,7 @@ class Replays:
         if not letter.topic:
             raise NotReplayable(letter.place, f"it has no header {DlqHeader.TOPIC.value}")
         if letter.topic not in self._transport.admin().topic_names():
-            raise UnknownTopic(letter.topic)
+            raise unlisted(self._transport.admin(), letter.topic)
 
     def replay(self, letter: DeadLetter, intended_ms: int | None) -> bool:
         """Replay a letter; return False if an earlier replay had sent the record.
@@ -93,7 +93,7 @@ class Replays:
         topic, mark = letter.topic, str(letter.place)
         found = self._transport.admin().topics([topic]).get(topic)
         if found is None:
-            raise UnknownTopic(topic)
+            raise unlisted(self._transport.admin(), topic)
         partitions = [TopicPartition(topic, number) for number in range(found.partitions)]
         ranges = self._since(partitions, since_ms - _CLOCKS_MS)
         return any(

@@ -13,6 +13,7 @@ from afl.engine.execution.scripts import ScriptRunner
 from afl.engine.workflow_cache import WorkflowCache
 from afl.stores.public.persistence import EngineStore
 from afl.telemetry.telemetry import Telemetry
+from afl_stream.errors import TopicMissing
 from afl_stream.evaluator.deployment_store import DeploymentStore
 from afl_stream.evaluator.external.early_room import EarlyRoom
 from afl_stream.evaluator.monitoring.observer import EvaluatorObserver
@@ -51,6 +52,8 @@ class EvaluatorContext:
     early: EarlyRoom
     #: The topics among these that do not exist. Starting a workflow whose facet has no topic is refused.
     missing_topics: Callable[[frozenset[str]], list[str]]
+    #: The error for a topic of these that is needed for something.
+    topic_missing: Callable[[str, str], TopicMissing]
     #: Runs the scripts of workflows; None where scripts are not allowed.
     scripts: ScriptRunner | None = None
     #: What is told of each commit; None: nothing is.

@@ -16,7 +16,6 @@ from afl_stream.errors import (
     AlreadyPurged,
     NothingToCancel,
     NothingToDescribe,
-    TopicMissing,
 )
 from afl_stream.evaluator.answer_identity import differences_of_start
 from afl_stream.evaluator.outcomes import Outcome
@@ -86,7 +85,7 @@ def check_topics(context: EvaluatorContext, plan: WorkflowPlan) -> None:
     ]
     topics = {topology.facet(facet): facet for facet in carried}
     for topic in context.missing_topics(frozenset(topics)):
-        raise TopicMissing(topic, f"event facet {topics[topic]}")
+        raise context.topic_missing(topic, f"event facet {topics[topic]}")
 
 
 def _repeat_start(unit: UnitOfWork, command: StartWorkflow, run: WorkflowRow | Tombstone) -> None:

@@ -24,7 +24,8 @@ from afl.scripts.pool import ScriptPool
 from afl.stores.public.persistence import EngineStore
 from afl.telemetry.telemetry import Telemetry
 from afl.telemetry.tracing import TelemetryTrace
-from afl_stream.errors import ConfigError, SchemaUnavailable
+from afl_stream.acls import not_listed
+from afl_stream.errors import ConfigError, SchemaUnavailable, TopicMissing
 from afl_stream.evaluator.context import EvaluatorContext
 from afl_stream.evaluator.control_loop import ControlLoop, ControlStats
 from afl_stream.evaluator.deployment_store import DeploymentStore
@@ -150,11 +151,14 @@ class EvaluatorService:
         self._watchdog = Watchdog(config.kafka, f"group {config.evaluator_group}", monotonic_s)
         self.turns, self.lag = Turns(monotonic_s), LagWatch(monotonic_s)
         try:
+            # Agents and others need no right to announce anything.
+            self._schemas.announce_shipped()
             context = EvaluatorContext(
                 config=config, store=store, workflows=workflows, dispatch=dispatch, lanes=lanes, codec=codec,
                 topology=self._topology, definitions=definitions, store_claim=claim, tokens=tokens, clock=clock,
                 busy_s=_busy_clock(clock), parking=ParkingRoom(store, config.evaluator),
                 early=EarlyRoom(store, config.evaluator), probe=probe, missing_topics=self._missing_topics,
+                topic_missing=self._topic_missing,
                 scripts=self._runner(scripts), telemetry=watching, tracing=tracing, sensitive=values, part=part,
                 observer=observer,
             )  # fmt: skip
@@ -300,10 +304,16 @@ class EvaluatorService:
         """
         admin, names = self._transport.admin(), self._topology.names(())
         existing = admin.topics(names)
-        self._topology.require((), existing)
+        try:
+            self._topology.require((), existing)
+        except TopicMissing as error:
+            raise self._topic_missing(error.topic, error.needed_for) from None
         for finding in unsafe_policies(self._topology, existing, self._config.kafka.bootstrap):
             _log.error("%s", finding)
         return frozenset(existing)
+
+    def _topic_missing(self, topic: str, needed_for: str) -> TopicMissing:
+        return not_listed(self._transport.admin(), topic, needed_for, "--role evaluator")
 
     def _missing_topics(self, wanted: frozenset[str]) -> list[str]:
         """Return the topics that do not exist; the broker is asked again before one is reported missing."""

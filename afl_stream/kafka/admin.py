@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
 from typing import Any, Final, TypeVar
@@ -24,12 +24,14 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its documen
 
 from afl.core.backoff import Backoff, FailedAttempts
 from afl.core.process.long_waits import WAITS
+from afl_stream.acls import Acl
 from afl_stream.group_members import GroupView
+from afl_stream.kafka.acls import read_acls, write_acls
 from afl_stream.kafka.admin_client import RenewedClient
 from afl_stream.kafka.bounds import bounds_when_told, offsets_when_told, since_or_end
 from afl_stream.kafka.errors import ClientLog, Connection, error_of, is_silence, passes, settings_error, transport_error
 from afl_stream.kafka.groups import describe_groups, group_names
-from afl_stream.kafka.topic_ids import NO_ID
+from afl_stream.kafka.topic_ids import NO_ID, hidden_topics, unlisted
 from afl_stream.kafka.waits import came_true, in_thread, result_of
 from afl_stream.transport import (
     BrokerTooOld,
@@ -204,6 +206,26 @@ class KafkaAdmin:
         except KafkaException as error:
             raise self._error(error_of(error)) from error
 
+    def hidden(self, names: Iterable[str]) -> frozenset[str]:
+        """Return those of these topics that this user may not see: it is not told whether they exist."""
+        return hidden_topics(self.ask_ids, names)
+
+    def acls_of(self, principal: str) -> frozenset[Acl]:
+        """Return the ACLs of a user. Raises NotAuthorized, BrokerUnavailable."""
+        return self._about_acls(lambda client: read_acls(client, principal))
+
+    def create_acls(self, acls: Collection[Acl]) -> None:
+        """Create these ACLs; those that exist stay. Raises NotAuthorized, BrokerUnavailable, AclsHaveNoEffect."""
+        self._about_acls(lambda client: write_acls(client, acls))
+
+    def _about_acls(self, question: Callable[[AdminClient], T]) -> T:
+        try:
+            return question(self._client.now())
+        except TimeoutError as error:
+            raise self._connection.unavailable("no answer about ACLs") from error
+        except KafkaException as error:
+            raise self._error(error_of(error)) from error
+
     # For producers and consumers
 
     def watermarks(self, partition: TopicPartition) -> Watermarks:
@@ -278,7 +300,7 @@ class KafkaAdmin:
         return [self._client.ask(question) for question in asked]
 
     def limit_of(self, topic: str) -> int:
-        """Return the bytes of the largest record that a topic takes. Raises UnknownTopic and BrokerUnavailable."""
+        """Return the bytes of the largest record of a topic. Raises UnknownTopic, NotAuthorized, BrokerUnavailable."""
         with self._lock:
             if topic in self._limits:
                 return self._limits[topic]
@@ -289,7 +311,7 @@ class KafkaAdmin:
         if found is None or found.error is not None:
             with self._lock:
                 self._missing_at_s[topic] = time.monotonic()
-            raise UnknownTopic(topic)
+            raise unlisted(self.ask_ids, topic)
         limit = _limit_in(self._settings_of([topic]).get(topic, {}))
         with self._lock:
             self._limits[topic] = limit

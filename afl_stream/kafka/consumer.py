@@ -12,9 +12,10 @@ from confluent_kafka import Consumer as Client
 from confluent_kafka import KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as KafkaPartition
 
+from afl_stream.acls import Operation
 from afl_stream.kafka.callbacks import weakly
 from afl_stream.kafka.error_codes import Decision, decision_of
-from afl_stream.kafka.errors import ClientLog, Connection, error_of, settings_error, transport_error
+from afl_stream.kafka.errors import ClientLog, Connection, error_of, is_needless, settings_error, transport_error
 from afl_stream.kafka.offsets import GroupOffsets
 from afl_stream.kafka.partitions import LOGICAL, Partitions, is_end, offsets_of
 from afl_stream.kafka.records import records_of
@@ -130,7 +131,7 @@ class KafkaConsumer:
     def _report_unknown(self, topic: str) -> None:
         if topic not in self._missing_reported:
             self._missing_reported.add(topic)
-            self._due.append(UnknownTopic(topic))
+            self._due.append(self._topic_ids.unlisted(topic))
 
     def assign(self, positions: Mapping[TopicPartition, int | Start]) -> None:
         """Assign; see the port. Raises TransportError for a member of a group."""
@@ -244,7 +245,7 @@ class KafkaConsumer:
         if error.code() == KafkaError._PARTITION_EOF:
             self._partitions.note_end(message)
             return
-        if decision in (Decision.PASS, Decision.FENCED):
+        if decision in (Decision.PASS, Decision.FENCED) or is_needless(error, self.group):
             # librdkafka retries, or joins again; on_lost reports partitions that were lost meanwhile.
             _log.debug("group %s: %s[%s]: %s", self.group, topic, number, error)
             return
@@ -258,7 +259,7 @@ class KafkaConsumer:
         if error.code() == KafkaError._FATAL or error.fatal():
             self._connection.on_error(error)
             return
-        found = transport_error(error, self._connection.address, topic, self.group)
+        found = self._error(error, topic)
         if isinstance(found, UnknownTopic):
             self._report_unknown(topic)
         else:
@@ -433,9 +434,8 @@ class KafkaConsumer:
         return self._view.look(self._assigned, paused, self._topics())
 
     def _error(self, error: KafkaError, topic: str | None = None) -> Exception:
-        return transport_error(error, self._connection.address, topic, self.group)
+        return transport_error(error, self._connection.address, topic, self.group, Operation.READ)
 
-    # Leaving
     def close(self) -> None:
         """Leave the group and close the client. Raises what the listener raised."""
         if self._closed:

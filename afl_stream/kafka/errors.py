@@ -10,6 +10,7 @@ from typing import Final
 
 from confluent_kafka import KafkaError, KafkaException
 
+from afl_stream.acls import Operation
 from afl_stream.errors import ConfigError
 from afl_stream.kafka.error_codes import Decision, codes_of, decision_of
 from afl_stream.transport import (
@@ -59,15 +60,25 @@ def error_of(exception: KafkaException) -> KafkaError:
     return found if isinstance(found, KafkaError) else KafkaError(KafkaError._FAIL, str(exception))
 
 
-def transport_error(error: KafkaError, address: str, topic: str | None = None, group: str | None = None) -> Exception:
-    """Return the port's error for one of librdkafka's. `topic` and `group`: what the call was about."""
+def transport_error(
+    error: KafkaError,
+    address: str,
+    topic: str | None = None,
+    group: str | None = None,
+    needs: Operation | None = None,
+) -> Exception:
+    """Return the port's error for one of librdkafka's.
+
+    `topic` and `group`: what the call was about; `needs`: the right to do it, where one alone does.
+    """
     code, text, decision = error.code(), error.str(), decision_of(error)
     if decision is Decision.UNKNOWN_TOPIC:
         return UnknownTopic(topic or "(unnamed)")
     if decision is Decision.NOT_ALLOWED:
         kind = _NOT_ALLOWED[code]
         name = {"topic": topic, "group": group}.get(kind)
-        return NotAuthorized(f"{kind} {name}" if name else kind, text)
+        needed = Operation.READ if kind == "group" else needs
+        return NotAuthorized(f"{kind} {name}" if name else kind, text, needed or "")
     if decision is Decision.AUTHENTICATION:
         return AuthenticationFailed(address, text)
     if decision is Decision.TOO_OLD or (code == KafkaError._FATAL and _LACKING.search(text)):
@@ -84,6 +95,11 @@ def passes(error: KafkaError) -> bool:
     A question without an answer is not: its own time-out was waited for.
     """
     return error.code() > 0 and decision_of(error) is Decision.PASS
+
+
+def is_needless(error: KafkaError, group: str | None) -> bool:
+    """Return whether an error is about a group that a reader without one does not need: librdkafka asks for it."""
+    return group is None and error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED
 
 
 def settings_error(exception: KafkaException, connection: Connection) -> Exception:

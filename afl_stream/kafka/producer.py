@@ -13,6 +13,7 @@ from confluent_kafka import KafkaError, KafkaException, Message
 from confluent_kafka import Producer as Client
 
 from afl.core.clock import MonotonicClock, monotonic_s
+from afl_stream.acls import Operation
 from afl_stream.kafka.errors import ClientLog, Connection, error_of, settings_error, transport_error
 from afl_stream.transport import (
     BrokerUnavailable,
@@ -136,7 +137,7 @@ class KafkaProducer:
             known = self._limits.pop(topic, None)
             self._forget(topic)
             return RecordTooLarge(topic, size, known if known is not None and known < size else None)
-        found = transport_error(error, self._connection.address, topic)
+        found = transport_error(error, self._connection.address, topic, needs=Operation.WRITE)
         if isinstance(found, UnknownTopic):
             self._limits.pop(topic, None)
             self._forget(topic)

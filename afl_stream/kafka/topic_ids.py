@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from threading import Event as Flag
 from typing import Any, Final, NamedTuple
@@ -12,9 +12,10 @@ from confluent_kafka import KafkaError, KafkaException
 
 from afl.core.clock import MonotonicClock, monotonic_s
 from afl.core.process.stopping import PROCESS_STOP, Stop
+from afl_stream.acls import hidden_topic
 from afl_stream.kafka.errors import error_of
 from afl_stream.kafka.waits import result_of
-from afl_stream.transport import is_another_topic
+from afl_stream.transport import NotAuthorized, TransportError, UnknownTopic, is_another_topic
 
 _log = logging.getLogger(__name__)
 
@@ -33,6 +34,33 @@ _UNTOLD: Final = frozenset({
 
 #: Ask for the descriptions of topics; does not wait.
 AskIds = Callable[[Sequence[str]], Mapping[str, "Future[Any]"]]
+#: How long a question about a topic that is not listed may take.
+_HIDDEN_TIMEOUT_S: Final = 5.0
+
+
+def hidden_topics(ask: AskIds, names: Iterable[str]) -> frozenset[str]:
+    """Return those of these topics that the user may not see; not known is not hidden.
+
+    A broker lists such topics no more than those that do not exist. Only a question for one by its name tells them
+    apart, and does not tell whether it exists.
+    """
+    wanted = sorted(set(names))
+    hidden = set()
+    try:
+        for name, answer in ask(wanted).items() if wanted else ():
+            try:
+                result_of(answer, _HIDDEN_TIMEOUT_S, f"whether topic {name} is hidden")
+            except KafkaException as error:
+                if error_of(error).code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+                    hidden.add(name)
+    except (TimeoutError, KafkaException, TransportError) as error:
+        _log.debug("it is not known whether topics are hidden: %s", error)
+    return frozenset(hidden)
+
+
+def unlisted(ask: AskIds, topic: str) -> UnknownTopic | NotAuthorized:
+    """Return the error for a topic that the broker does not list."""
+    return hidden_topic(topic) if topic in hidden_topics(ask, [topic]) else UnknownTopic(topic)
 
 
 class TopicChanges(NamedTuple):
@@ -116,6 +144,10 @@ class TopicIds:
             frozenset(topic for topic, told in found.items() if is_another_topic(ids[topic], told or "")),
             frozenset(topic for topic, told in found.items() if told is None),
         )
+
+    def unlisted(self, topic: str) -> UnknownTopic | NotAuthorized:
+        """Return the error for a topic that the broker does not list."""
+        return unlisted(self._ask, topic)
 
     def soon(self) -> None:
         """Ask at the next occasion: something seems to have happened to a topic."""

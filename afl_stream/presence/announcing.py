@@ -15,6 +15,7 @@ from afl.core.clock import epoch_ms
 from afl.core.text.exception_text import exception_line
 from afl.core.text.warning_limits import LimitedLog
 from afl.core.versions import RUNTIME_VERSION
+from afl_stream.acls import hidden_among, hidden_topic
 from afl_stream.presence.records import Presence, encode
 from afl_stream.transport import Producer, Transport, TransportError
 
@@ -95,7 +96,10 @@ class Announcer:
 
     def _send(self, presence: Presence, value: bytes | None) -> bool:
         if self._producer is None:
-            if self._topic not in self._transport.admin().topic_names():
+            admin = self._transport.admin()
+            if self._topic not in admin.topic_names():
+                if hidden_among(admin, [self._topic]):
+                    raise hidden_topic(self._topic)
                 text = "topic %s does not exist, so `afl-stream servers` does not list this process; create it: %s"
                 self._warnings.log(logging.INFO, "presence", text, self._topic, "afl-stream topics apply FILE.afl")
                 return False

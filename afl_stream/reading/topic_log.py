@@ -196,6 +196,7 @@ class TopicLog:
             found = self._described()
             partitions = [TopicPartition(self.topic, n) for n in range(found.partitions if found else 0)]
             if not partitions:
+                self._refuse_hidden()
                 raise TransportError(f"topic {self.topic} does not exist; run: afl-stream topics apply")
             if found is not None and self._is_another(found):
                 self._begin_again()
@@ -211,6 +212,14 @@ class TopicLog:
             self._reader, self._positions = reader, positions
             self._topic_id = (found.topic_id if found else "") or self._topic_id
         return self._reader, dict(self._positions)
+
+    def _refuse_hidden(self) -> None:
+        """Raise NotAuthorized when this user may not see the topic, which may exist."""
+        # Only here: an agent loads no module that it does not need.
+        from afl_stream.acls import hidden_among, hidden_topic
+
+        if hidden_among(self._transport.admin(), [self.topic]):
+            raise hidden_topic(self.topic)
 
     def _has_lost(self, bounds: Mapping[TopicPartition, Watermarks]) -> bool:
         """Return whether the topic has lost records since it was read: by its log, or by its id."""

@@ -52,7 +52,7 @@ def continue_as_new_command(
     config, terminal = invocation.settings(), invocation.terminal()
     check_workflow_id(workflow_id)
     with open_transport(config) as transport, Client(config, transport) as client:
-        client.require_topics()
+        client.require_topics("commands")
         with store_here(config, transport) as store:
             workflow_id = meant_id(store, terminal, workflow_id)
             given = _checked(store, client, workflow_id, program, inputs, inputs_document)

@@ -71,9 +71,9 @@ def raise_command(
         raise click.UsageError("DATA and --data say the same: give one of them")
     if timeout_s is not None and not wait:
         raise click.UsageError("--timeout goes with --wait")
+    from afl_stream.acls import not_listed
     from afl_stream.client.client import Client, RefusedByEvaluator
     from afl_stream.client.external_events import EventOutcome
-    from afl_stream.errors import TopicMissing
 
     config = invocation.settings()
     value = _given_data(workflow_id, name, data if data_option is None else data_option)
@@ -86,7 +86,7 @@ def raise_command(
     with open_transport(config) as transport, Client(config, transport) as client:
         topic = client.topology.external()
         if topic not in transport.admin().topic_names():
-            raise TopicMissing(topic, "external events")
+            raise not_listed(transport.admin(), topic, "external events", "--role producer")
         timeout_s = _ANSWER_TIMEOUT_S if timeout_s is None else timeout_s
         with store_here(config, transport) as store:
             workflow_id = meant_id(store, invocation.terminal(), workflow_id)

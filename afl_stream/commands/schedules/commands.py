@@ -124,7 +124,7 @@ def create_command(invocation: Invocation, **given: Any) -> ExitCode:
     from afl_stream.client.client import Client
 
     with open_transport(config) as transport, Client(config, transport) as client:
-        client.require_topics()
+        client.require_topics("commands")
         with _named_by_options():
             asked, program = _spec(client, options)
             spec = spec_of(command_of(options.schedule_id, asked))
@@ -283,7 +283,7 @@ def _change(invocation: Invocation, schedule_id: str, done: str, give: Give) -> 
     check_schedule_id(schedule_id)
     config, terminal = invocation.settings(), invocation.terminal()
     with open_transport(config) as transport, Client(config, transport) as client:
-        client.require_topics()
+        client.require_topics("commands")
         with store_here(config, transport) as store:
             if store is not None and store.schedule(schedule_id) is None:
                 _warn_or_refuse(invocation, store, schedule_id)

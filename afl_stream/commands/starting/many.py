@@ -16,11 +16,11 @@ from afl.core.values import ValueRefused, plain_values
 from afl.engine.model.plan import WorkflowPlan
 from afl.engine.planning.planner import plan_workflow
 from afl.engine.planning.value_checks import INPUTS, check_inputs
+from afl_stream.acls import not_listed
 from afl_stream.client.bulk_starts import StartRequest
 from afl_stream.client.client import Client
 from afl_stream.commands.invocation import Invocation, open_transport
 from afl_stream.commands.refusals import CommandRefused
-from afl_stream.errors import TopicMissing
 from afl_stream.exit_codes import ExitCode
 
 #: The longest line, as the longest source is.
@@ -46,7 +46,7 @@ def start_many(invocation: Invocation, source: str, workflow: str | None) -> Exi
     ):
         topic = client.topology.definitions()
         if topic not in transport.admin().topic_names():
-            raise TopicMissing(topic, "programs")
+            raise not_listed(transport.admin(), topic, "programs", "--role starter")
         for lot in client.start_in_lots(StartsFile(file, name, workflow), check=_InputCheck()):
             count += len(lot)
             if terminal.as_json:

@@ -13,13 +13,13 @@ from afl.core.values import plain_value, plain_values
 from afl.engine.planning.planner import plan_workflow
 from afl.engine.planning.value_checks import check_inputs
 from afl.engine.types import Value, workflow_id_v7
+from afl_stream.acls import not_listed
 from afl_stream.client.client import NotAnswered, RefusedByEvaluator
 from afl_stream.client.external_events import EventOutcome
 from afl_stream.commands.answers import check_result, waiting_step
 from afl_stream.commands.invocation import store_here
 from afl_stream.commands.programs import deployed_program
 from afl_stream.commands.start import check_id
-from afl_stream.errors import TopicMissing
 from afl_stream.mcp.deployment import Connected, Deployment
 from afl_stream.mcp.sources import SourceArguments, WorkflowToChoose, program_to_start, texts_of, workflow_names
 from afl_stream.mcp.states import RunState, meant_run, state_of
@@ -199,7 +199,7 @@ def _raise(deployment: Deployment, arguments: RaiseArguments) -> Raised:
         client = connected.client
         topic = client.topology.external()
         if topic not in connected.transport.admin().topic_names():
-            raise TopicMissing(topic, "external events")
+            raise not_listed(connected.transport.admin(), topic, "external events", "--role producer")
         event_id = arguments.event_id or f"mcp-{workflow_id_v7(epoch_ms())}"
         outcome: EventOutcome | None = None
         try:

@@ -1,0 +1,74 @@
+"""A topic that a broker does not list is asked for by its name: it is missing, hidden, or not known right now."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from afl_stream.kafka.topic_ids import AskIds, hidden_topics, unlisted
+from afl_stream.transport import BrokerUnavailable, NotAuthorized, TransportError, UnknownTopic
+
+TOPIC = "afl.control"
+
+
+def broker_that_says(error: BaseException | None) -> AskIds:
+    """Return what asks a broker that gives this answer about every topic."""
+
+    def ask(names: Sequence[str]) -> Mapping[str, Future[Any]]:
+        answers: dict[str, Future[Any]] = {name: Future() for name in names}
+        for answer in answers.values():
+            answer.set_result(None) if error is None else answer.set_exception(error)
+        return answers
+
+    return ask
+
+
+def refusal(code: int) -> KafkaException:
+    return KafkaException(KafkaError(code))
+
+
+def test_a_topic_that_the_user_may_not_describe_is_hidden() -> None:
+    ask = broker_that_says(refusal(KafkaError.TOPIC_AUTHORIZATION_FAILED))
+
+    found = unlisted(ask, TOPIC)
+
+    assert hidden_topics(ask, [TOPIC, "afl.commands"]) == {TOPIC, "afl.commands"}
+    assert isinstance(found, NotAuthorized)
+    assert "an ACL for this user is missing: Describe on topic afl.control" in str(found)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        refusal(KafkaError.UNKNOWN_TOPIC_OR_PART),
+        refusal(KafkaError._TIMED_OUT),
+        refusal(KafkaError.UNSUPPORTED_VERSION),
+        TimeoutError(),
+        BrokerUnavailable("told to end"),
+        None,
+    ],
+    ids=str,
+)
+def test_what_is_not_told_to_be_hidden_is_missing(error: BaseException | None) -> None:
+    ask = broker_that_says(error)
+
+    assert hidden_topics(ask, [TOPIC]) == frozenset()
+    assert isinstance(unlisted(ask, TOPIC), UnknownTopic)
+
+
+def test_a_client_that_is_closed_hides_nothing() -> None:
+    def closed(_names: Sequence[str]) -> Mapping[str, Future[Any]]:
+        raise TransportError("this admin client is closed")
+
+    assert hidden_topics(closed, [TOPIC]) == frozenset()
+
+
+def test_nothing_is_asked_about_no_topic() -> None:
+    def ask(_names: Sequence[str]) -> Mapping[str, Future[Any]]:
+        raise AssertionError("asked")
+
+    assert hidden_topics(ask, []) == frozenset()
