@@ -48,7 +48,7 @@ _COMMANDS: Final = {
     "dev": ("afl_stream.commands.dev:dev_command", "Run files with their agents in one process."),
     "server": ("afl_stream.commands.server.command:server_command", "Run a whole deployment, for other terminals."),
     "broker": ("afl_stream.commands.server.broker:broker_command", "Run a real Kafka on this machine."),
-    "topics": ("afl_stream.commands.topics:topics_group", "Plan and create topics."),
+    "topics": ("afl_stream.commands.topics.group:topics_group", "Plan and create topics, and the rights to them."),
     "schemas": ("afl_stream.commands.schemas.group:schemas_group", "Generate, register and check schemas of events."),
     "asyncapi": (
         "afl_stream.commands.schemas.asyncapi:asyncapi_command",

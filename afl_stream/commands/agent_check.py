@@ -15,7 +15,7 @@ from afl_stream.client.client import Client
 from afl_stream.commands.invocation import Invocation, open_store, open_transport
 from afl_stream.commands.refusals import refuse_unused_facets
 from afl_stream.commands.stored_handlers import StoredHandlers
-from afl_stream.commands.topics import deployed_programs
+from afl_stream.commands.topics.plans import deployed_programs
 from afl_stream.exit_codes import ExitCode
 
 

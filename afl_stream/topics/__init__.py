@@ -24,6 +24,8 @@ if not TYPE_CHECKING:
 
 #: Modules that other packages import; the others are private to this one.
 PUBLIC_MODULES = (
+    "acl_exports",
+    "acls",
     "budget",
     "creation",
     "declarations",

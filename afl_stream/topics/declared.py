@@ -165,6 +165,10 @@ class Topology:
         """Return the shipped schemas of the records of each topic that every deployment has once."""
         return {name: self._declared[kind].value for kind, name in self._fixed.items() if kind not in _WITHOUT_RECORDS}
 
+    def shared_topics(self) -> tuple[str, ...]:
+        """Return the topics that `topics/` declares for events of several facets."""
+        return tuple(sorted(set(self._shared.values())))
+
     def facets_of(self, topic: str) -> tuple[str, ...]:
         """Return the facets whose events a topic carries, as far as names and `topics/` say; none for other topics."""
         shared = tuple(sorted(facet for facet, name in self._shared.items() if name == topic))
@@ -211,7 +215,7 @@ class Topology:
         Where the template is `{facet}` alone it matches other topics too: ask `is_facet_topic` about each.
         """
         before, _, after = self._filled(self._config.topics.facet_template, "\0").partition("\0")
-        patterns = [f"{quoted(before)}.+{quoted(after)}", *(quoted(t) for t in sorted(set(self._shared.values())))]
+        patterns = [f"{quoted(before)}.+{quoted(after)}", *map(quoted, self.shared_topics())]
         return f"^({'|'.join(patterns)})$"
 
     def is_facet_topic(self, topic: str) -> bool:

@@ -26,6 +26,7 @@ COMMANDS: dict[tuple[str, ...], list[str]] = {
     ("broker",): ["--status"],
     ("topics", "plan"): ["{program}"],
     ("topics", "apply"): ["{program}"],
+    ("topics", "acls"): ["{program}", "--role", "evaluator"],
     ("schemas", "generate"): ["{program}"],
     ("schemas", "register"): ["{program}", "--dry-run"],
     ("schemas", "check"): ["{program}"],

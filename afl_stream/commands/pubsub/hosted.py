@@ -38,7 +38,7 @@ def topics_command(invocation: Invocation, workflow: str, is_applied: bool) -> E
       afl-stream pubsub topics shop.flow:review
       afl-stream pubsub topics shop.flow:review --apply --bootstrap kafka:9092
     """
-    from afl_stream.commands.topics import show_plans
+    from afl_stream.commands.topics.plans import show_plans
     from afl_stream.embedded.transport import EmbeddedTransport
     from afl_stream.pubsub.hosting.topics import WorkflowTopics, apply_topics, plan_topics
     from afl_stream.topics.declared import PlanAction

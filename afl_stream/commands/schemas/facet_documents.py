@@ -54,7 +54,7 @@ def programs_of(invocation: Invocation, files: Sequence[str]) -> list[CompiledPr
     """Return the program of these files; without files those that are deployed."""
     from afl_stream.client.client import Client
     from afl_stream.commands.programs import compile_program
-    from afl_stream.commands.topics import deployed_programs
+    from afl_stream.commands.topics.plans import deployed_programs
 
     if files:
         return [compile_program(files, invocation.terminal(), invocation.strictness)]

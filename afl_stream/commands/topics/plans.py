@@ -25,12 +25,7 @@ if TYPE_CHECKING:
 FORMATS: Final = ("table", "terraform", "strimzi", "kafka-topics")
 
 
-@click.group("topics")
-def topics_group() -> None:
-    """Plan and create topics. No other command or service creates a topic."""
-
-
-@topics_group.command("plan", short_help="Show which topics are missing or differ.")
+@click.command("plan")
 @files_argument(required=False)
 @click.option("--check", is_flag=True, help="End with 1 if a topic is missing or differs.")
 @click.option(
@@ -135,7 +130,7 @@ def _export(terminal: Terminal, config: StreamConfig, plans: Sequence[TopicPlan]
     terminal.remark(f"{len(plans)} topics, {partitions} partitions, {asked}")
 
 
-@topics_group.command("apply")
+@click.command("apply")
 @files_argument(required=False)
 @common
 def topics_apply(invocation: Invocation, files: Sequence[str]) -> ExitCode:
