@@ -266,6 +266,25 @@ def test_refused_answers_without_the_right_token_are_dead_lettered(world: World)
     assert {headers_of(letter)["afl.dlq.reason"] for letter in letters} == {b"AnswerRefused"}
 
 
+def test_refused_answers_that_replay_a_token_of_another_step_or_attempt_are_dead_lettered(world: World) -> None:
+    desk = Desk(world.deployment(DESK, answers=AnswerSettings(token_secret="secret", token_key_id="k1")))
+    desk.start()
+    first, second = desk.step(FIRST), desk.step(SECOND)
+    tokens = {event.step_id: event.answer_token for event in desk.deployment.events(ASK)}
+
+    desk.answer(second.id, "of another step", answer_token=tokens[first.id])
+    ask_again(desk.deployment, first)
+    desk.answer(first.id, "of an earlier attempt", attempt=2, answer_token=tokens[first.id])
+    desk.answer(second.id, "asked", answer_token=tokens[second.id])
+    desk.answer(second.id, "replayed as it was", answer_token=tokens[second.id])
+
+    assert desk.step(FIRST).returns == {}
+    assert desk.step(SECOND).returns == {"answer": "asked"}
+    assert desk.deployment.outcomes() == {"applied": 2, "refused": 2, "duplicate": 1}
+    letters = desk.deployment.dead_letters(desk.deployment.topology.control())
+    assert [headers_of(letter)["afl.dlq.reason"] for letter in letters] == [b"AnswerRefused"] * 2
+
+
 def test_unreadable_records_are_dead_lettered(desk: Desk) -> None:
     desk.deployment.put(desk.deployment.topology.control(), b"junk", key=b"wf-1")
     desk.deployment.settle()
