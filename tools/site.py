@@ -51,6 +51,7 @@ _SECTIONS: Final[Mapping[str, Sequence[str]]] = {
         *(
             "docs/deploying.md",
             "docs/kafka.md",
+            "docs/security.md",
             "docs/stores.md",
             "docs/operations.md",
             "docs/limits.md",

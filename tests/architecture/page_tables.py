@@ -11,12 +11,15 @@ from afl.core.exit_codes import MEANINGS, ExitCode
 from afl.core.monitoring.metrics import SERVICE_METRICS
 from afl.validation.rules import RULES
 from afl.workers.service.metrics import POLLER_METRICS
+from afl_stream.acls import Match
 from afl_stream.agent.metrics import AGENT_METRICS
 from afl_stream.audit.metrics import AUDIT_METRICS
 from afl_stream.evaluator.monitoring.metrics import EVALUATOR_METRICS
 from afl_stream.evaluator.outcomes import ANSWER_RULES
 from afl_stream.gateway.metrics import GATEWAY_METRICS
 from afl_stream.settings.config import StreamConfig
+from afl_stream.topics.acls import Role, Scope, rights_of
+from afl_stream.topics.declared import Topology
 
 ROOT = Path(__file__).parents[2]
 _TABLE = re.compile(r"(?<=<!-- table: )([a-z-]+) -->\n.*?(?=<!-- end of table -->)", re.DOTALL)
@@ -72,6 +75,18 @@ def metrics() -> str:
     return _table(("metric", "kind", "labels", "meaning"), rows)
 
 
+def rights() -> str:
+    """Return the least rights of each role, with a facet as an example."""
+    topology, rows = Topology(StreamConfig()), []
+    for role in Role:
+        scope = Scope(facets=("shop.Charge",)) if role is Role.AGENT else Scope(answers=role is Role.PRODUCER)
+        for right in rights_of(role, topology, scope):
+            name = f"{right.name}*" if right.match is Match.PREFIXED else right.name
+            why = f"optional: {right.why}" if right.is_optional else right.why
+            rows.append((role.value, f"{right.resource} `{name}`", ", ".join(right.operations), why))
+    return _table(("role", "on", "operations", "why"), rows)
+
+
 #: By the name that a page calls the table by.
 TABLES: dict[str, Callable[[], str]] = {
     "settings": settings,
@@ -79,6 +94,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "rules": rules,
     "exits": exit_codes,
     "metrics": metrics,
+    "rights": rights,
 }
 
 

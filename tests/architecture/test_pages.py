@@ -46,6 +46,7 @@ _WALKTHROUGHS: list[Any] = [
         if "```sh\n" in page.read_text()
     ),
     _DOCS / "scripts.md",
+    _DOCS / "security.md",
     pytest.param(_DOCS / "sensitive-data.md", marks=[pytest.mark.long, pytest.mark.timeout(300)]),
     pytest.param(_DOCS / "why.md", marks=[pytest.mark.long, pytest.mark.timeout(300)]),
     pytest.param(_DOCS / "running.md", marks=[pytest.mark.long, pytest.mark.timeout(400)]),

@@ -13,6 +13,7 @@ from afl_stream.audit.audit import Audit, AuditConfig, AuditFile
 from afl_stream.embedded.transport import Faults
 from afl_stream.evaluator.service import EvaluatorService
 from afl_stream.programs.definitions import Definitions, UnknownProgram
+from afl_stream.resources import schema_text
 from afl_stream.wire.headers import headers_for
 from afl_stream.wire.messages import (
     Message,
@@ -62,6 +63,18 @@ def with_settings(deployment: Deployment, topic: str, **settings: str) -> None:
     dotted = {name.replace("_", "."): value for name, value in settings.items()}
     admin.delete_topic(topic)
     admin.create_topic(topic, partitions=found.partitions, settings={**found.settings, **dotted})
+
+
+def test_the_schemas_that_others_write_are_there_after_a_deploy(world: World) -> None:
+    # Agents, starters and producers then need no right to write any.
+    deployment = world.deployment(DESK)
+    topology = deployment.topology
+    topics = (topology.control(), topology.commands(), topology.external())
+    wanted = {schema_text(name) for topic in topics for name in topology.record_schemas()[topic]}
+
+    announced = {record.value.decode() for record in deployment.records(topology.schemas()) if record.value is not None}
+
+    assert wanted - announced == set()
 
 
 class Watched:
