@@ -23,6 +23,7 @@ def required_tool(name: str) -> str:
 
 
 _PACKAGES = {
+    "cargo": "cargo, or cargo-web on Debian 12",
     "go": "golang",
     "node": "nodejs",
     "java": "default-jre-headless",
