@@ -27,7 +27,7 @@ from afl_stream.agent.resources import AgentResources
 from afl_stream.agent.work import Work, WorkBatch
 from afl_stream.errors import EventTooLarge, Unreadable, ValueRefused
 from afl_stream.sensitive.marks import marked_names
-from afl_stream.transport import Headers, RecordTooLarge, TopicPartition, TransportError
+from afl_stream.transport import RecordTooLarge, TopicPartition, TransportError
 from afl_stream.wire.headers import NamedHeaders
 from afl_stream.wire.messages import Event
 
@@ -308,7 +308,8 @@ class Answering:
                 self._refuse_result(work, event, RESULT_MISMATCH, mismatch)
                 return
         try:
-            answer = records.continued(event, result, self._group, _caused_by(work))
+            trace = () if work.trace is None else work.trace.headers
+            answer = records.continued(event, result, self._group, work.record.headers, trace)
             if work.tries + work.earlier_tries > 1 or work.partition.progress.crash_counts:
                 answer = records.with_tries(answer, work.all_tries)
         except ValueRefused as error:
@@ -366,7 +367,8 @@ class Answering:
         records = self._resources.records
         if work.trace is not None:
             work.trace.error = (error_type, message)
-        failure = records.failed(event, error_type, message, self._group, _caused_by(work))
+        caused_by = work.record.headers if work.trace is None else work.trace.headers
+        failure = records.failed(event, error_type, message, self._group, caused_by)
         work.outgoing.append(records.with_tries(failure, work.all_tries))
         if self.lines.is_on:
             self.lines.failed(work, event, error_type, message)
@@ -387,7 +389,8 @@ class Answering:
         """Send a handler's update, on its thread. Raises BadResult, and what the codec and the producer raise."""
         self._resources.shutdown.check()
         reported = plain_update(partial)
-        update = self._resources.records.updated(event, reported, self._group, _caused_by(work))
+        trace = () if work.trace is None else work.trace.headers
+        update = self._resources.records.updated(event, reported, self._group, work.record.headers, trace)
         self._resources.producer.produce(update.topic, update.value, key=update.key, headers=update.headers)
         work.reported = {*(work.reported or ()), *reported}
         self._resources.counters.add("updates")
@@ -440,8 +443,3 @@ def _raising(error: Exception) -> Handler:
         raise error
 
     return raise_it
-
-
-def _caused_by(work: Work) -> Headers:
-    """Return the headers with the trace context of what is sent for a record."""
-    return work.record.headers if work.trace is None else work.trace.headers

@@ -18,7 +18,15 @@ from afl_stream.transport import Headers, Record
 from afl_stream.wire.bounded_texts import kept_failure
 from afl_stream.wire.codec import Codec
 from afl_stream.wire.dead_letters import DlqHeader, dead_letter_headers, value_omitted
-from afl_stream.wire.headers import ATTEMPT_HEADER, ContinueHeaders, header, headers_for
+from afl_stream.wire.headers import (
+    ATTEMPT_HEADER,
+    CONTENT_TYPE_HEADER,
+    STRUCTURED_HEADER,
+    TRACE_PARENT,
+    ContinueHeaders,
+    header,
+    headers_for,
+)
 from afl_stream.wire.messages import (
     Answer,
     Event,
@@ -39,8 +47,9 @@ _log = logging.getLogger(__name__)
 
 #: On an answer: how often the handler has run for this event, where that was more than once.
 TRIES_HEADER: Final = "afl_tries"
-#: An event of ours without a trace has two headers, which name nothing sensitive.
-_USUAL_HEADERS: Final = 2
+#: The headers of an event of ours that names nothing sensitive: without a trace, and with one.
+_USUAL_HEADERS: Final = (CONTENT_TYPE_HEADER, STRUCTURED_HEADER, TRACE_PARENT)
+_UNTRACED: Final = 2
 #: How often an agent looks whether the schemas of its answers are still on their topic.
 _LOOK_INTERVAL_S: Final = 30.0
 
@@ -116,17 +125,23 @@ class AgentRecords:
             return message
         return Unreadable(Reason.UNKNOWN_TYPE, f"a {type(message).__name__} is not an event")
 
-    def continued(self, event: Event, result: Mapping[str, object], group: str, caused_by: Headers = ()) -> Outgoing:
-        """Return StepContinue for this event. Raises ValueRefused, EventTooLarge, SchemaUnavailable."""
+    def continued(
+        self, event: Event, result: Mapping[str, object], group: str, caused_by: Headers = (), trace: Headers = ()
+    ) -> Outgoing:
+        """Return StepContinue for this event, whose headers are `caused_by`; `trace`: in place of their trace context.
+
+        Raises ValueRefused, EventTooLarge, SchemaUnavailable.
+        """
         marked: Headers = ()
-        if len(caused_by) > _USUAL_HEADERS and (names := marked_names(caused_by, RETURNS_HEADER)):
+        if len(caused_by) > _UNTRACED and (names := _sensitive_returns(caused_by)):
             result, marked = self._marked(event, result, names)
         answer = NewContinue(event, result, self._agent, group)
         return new_outgoing((
             self.control_topic,
             event.workflow_id.encode(),
             self._codec.encode(answer, self.control_topic),
-            self._continue_headers.of(event=event, at_ms=self._now_ms(), caused_by=caused_by) + marked,
+            self._continue_headers.of(event=event, at_ms=self._now_ms(), caused_by=caused_by, trace=trace)
+            + marked,
         ))  # fmt: skip
 
     def _marked(
@@ -160,8 +175,10 @@ class AgentRecords:
             return answer
         return answer._replace(headers=(*answer.headers, (TRIES_HEADER, b"%d" % tries)))
 
-    def updated(self, event: Event, partial: Mapping[str, object], group: str, caused_by: Headers = ()) -> Outgoing:
-        """Return StepUpdate for this event. Raises ValueRefused, EventTooLarge, SchemaUnavailable."""
+    def updated(
+        self, event: Event, partial: Mapping[str, object], group: str, caused_by: Headers = (), trace: Headers = ()
+    ) -> Outgoing:
+        """Return StepUpdate for this event. Parameters and errors are those of `continued`."""
         marked: Headers = ()
         if names := marked_names(caused_by, RETURNS_HEADER):
             partial, marked = self._marked(event, partial, names)
@@ -176,7 +193,7 @@ class AgentRecords:
                 agent=self._agent,
                 group=group,
             ),
-            caused_by,
+            trace or caused_by,
         )
         return update._replace(headers=(*update.headers, *marked)) if marked else update
 
@@ -229,6 +246,15 @@ class AgentRecords:
                 form=self._codec.header_form,
             ),
         )
+
+
+def _sensitive_returns(headers: Headers) -> frozenset[str]:
+    """Return the names of the returns that an event's headers call sensitive."""
+    if len(headers) == len(_USUAL_HEADERS):
+        (first, _), (second, _), (third, _) = headers
+        if (first, second, third) == _USUAL_HEADERS:
+            return frozenset()
+    return marked_names(headers, RETURNS_HEADER)
 
 
 class _NamedEvent(NamedTuple):

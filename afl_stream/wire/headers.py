@@ -8,7 +8,7 @@ from typing import Final
 from afl.core.trace_context import TRACE_HEADERS as TRACE_HEADERS
 from afl.core.trace_context import TRACE_PARENT as TRACE_PARENT
 from afl_stream.transport import Headers
-from afl_stream.wire.codec import CONTENT_TYPE_HEADER
+from afl_stream.wire.codec import CONTENT_TYPE_HEADER as CONTENT_TYPE_HEADER
 from afl_stream.wire.event_writers import AVRO_CONTENT as AVRO_CONTENT
 from afl_stream.wire.messages import (
     CONTINUED,
@@ -35,9 +35,7 @@ from afl_stream.wire.structured_header import (
     SPEC_VERSION as _SPEC_VERSION,
 )
 from afl_stream.wire.structured_header import (
-    STRUCTURED_HEADER,
-    quoted,
-    start_of,
+    STRUCTURED_HEADER as STRUCTURED_HEADER,
 )
 from afl_stream.wire.structured_header import (
     HeaderForm as HeaderForm,
@@ -47,6 +45,10 @@ from afl_stream.wire.structured_header import (
 )
 from afl_stream.wire.structured_header import (
     header as header,
+)
+from afl_stream.wire.structured_header import (
+    quoted,
+    start_of,
 )
 from afl_stream.wire.structured_header import (
     rfc3339 as rfc3339,
@@ -181,9 +183,11 @@ class ContinueHeaders(_RecurringHeaders):
     def __init__(self, *, source: str, form: HeaderForm = HeaderForm.COMPACT) -> None:
         super().__init__("afl.StepContinue", source=source, form=form)
 
-    def of(self, *, event: Event, at_ms: int, caused_by: Headers) -> Headers:
-        """Return the headers of the answer to an event, whose own headers have the trace context."""
+    def of(self, *, event: Event, at_ms: int, caused_by: Headers, trace: Headers = ()) -> Headers:
+        """Return the headers of the answer to an event. Its trace context is `trace`, or else the event's own."""
         headers = self._of(f"{event.id}:StepContinue", event.step_id, event.attempt, at_ms)
+        if trace:
+            return headers + trace
         if len(caused_by) == 2 and caused_by[1][0] == STRUCTURED_HEADER and caused_by[0][0] == CONTENT_TYPE_HEADER:
             return headers  # An event of ours without a trace.
         return headers + trace_context(caused_by)

@@ -26,11 +26,13 @@ from afl_stream.sensitive.key_files import KeyFolder
 from afl_stream.sensitive.keys import KeysMissing, KeyUnavailable
 from afl_stream.sensitive.marks import RETURNS_HEADER, SENSITIVE_HEADER
 from afl_stream.settings.sensitive import KeySettings, SensitiveSettings
+from afl_stream.tracing import Tracer
 from afl_stream.wire.dead_letters import DlqHeader, dlq_header
 from afl_stream.wire.messages import StepContinue
 from tests.record_headers import headers_of
 from tests.worlds.deployment import Deployment
 from tests.worlds.parties import Evaluator, Handler
+from tests.worlds.run_traces import RunTraces
 from tests.worlds.world import World
 from tests.worlds.worlds import EVERY_STORE_AND_KAFKA, MONGO, SQLITE, in_worlds
 
@@ -91,11 +93,11 @@ class Till:
         return {"length": len(payload["text"])}
 
 
-def encrypting(world: World, folder: Path) -> Deployment:
+def encrypting(world: World, folder: Path, tracer: Tracer | None = None) -> Deployment:
     """Return a deployment with keys, without parties."""
     KeyFolder(folder / "keys").add_master("first")
     return world.deployment(
-        SHOP, sensitive=SensitiveSettings(encrypt=True), keys=KeySettings(path=str(folder / "keys"))
+        SHOP, tracer=tracer, sensitive=SensitiveSettings(encrypt=True), keys=KeySettings(path=str(folder / "keys"))
     )
 
 
@@ -178,6 +180,25 @@ def test_secrets_rest_nowhere_and_handlers_get_them(
     # What is not sensitive is as it always was.
     assert deployment.workflow("w1").inputs["cents"] == 5
     assert is_sealed(deployment.workflow("w1").inputs["pin"])
+    assert_nowhere(deployment)
+
+
+@in_worlds((SQLITE,))
+def test_secrets_rest_nowhere_where_an_agent_traces(world: World, tmp_path: Path) -> None:
+    traces = RunTraces()
+    deployment, till = encrypting(world, tmp_path, traces.tracer), Till()
+
+    def charge(payload: dict[str, Any], context: HandlerContext) -> dict[str, Any]:
+        context.update({"receipt": f"soon paid with {payload['card']}"})
+        return till.charge(payload, context)
+
+    deployment.evaluator()
+    deployment.worker({**till(), "shop.Charge": charge})
+    deployment.client.start("shop.Checkout", INPUTS, workflow_id="w1")
+    deployment.settle()
+
+    assert plain_row(deployment, "w1").outputs == {"receipt": f"paid with no. {SECRET}-4111", "paid": 5}
+    assert traces.named(f"send {deployment.topology.control()}")
     assert_nowhere(deployment)
 
 
