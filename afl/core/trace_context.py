@@ -83,9 +83,9 @@ def context_of(headers: Iterable[tuple[str, bytes | None]]) -> TraceContext | No
 
 def link_to(headers: Sequence[tuple[str, bytes | None]]) -> tuple[str, str] | None:
     """Return the ids of the trace and span that a record's headers name, if that trace is recorded."""
-    if len(headers) == 3 and headers[2][0] == TRACE_PARENT:
-        value = headers[2][1]
-        if value is not None and is_usual(value):
+    if len(headers) == 3:
+        name, value = headers[2]
+        if name == TRACE_PARENT and value is not None and is_usual(value):
             text = value.decode()
             return (text[3:35], text[36:52]) if text[53:] in SAMPLED else None
     found = context_of(headers)

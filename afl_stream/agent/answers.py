@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from functools import partial
 from threading import Event as Flag
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from afl.core import values
 from afl.core.clock import epoch_ns
@@ -30,9 +30,6 @@ from afl_stream.sensitive.marks import marked_names
 from afl_stream.transport import RecordTooLarge, TopicPartition, TransportError
 from afl_stream.wire.headers import NamedHeaders
 from afl_stream.wire.messages import Event
-
-if TYPE_CHECKING:
-    from afl_stream.tracing.agents import AgentTracing
 
 log = logging.getLogger(__name__)
 
@@ -86,7 +83,7 @@ class Answering:
         """
         handler, payload_of, context_of = route.find(), route.payload, self._context
         run = self._plain_runner(handler, payload_of, context_of)
-        return run if self._tracing is None else partial(self._traced, self._tracing, run)
+        return run if self._tracing is None else self._tracing.traced(run)
 
     def _plain_runner(
         self,
@@ -103,11 +100,6 @@ class Answering:
             return called(payload, context_of(work, event)) if takes_context else called(payload)
 
         return run
-
-    @staticmethod
-    def _traced(tracing: AgentTracing, run: Callable[[Work, Event], object], work: Work, event: Event) -> object:
-        work.trace = tracing.begin(work.record, event.workflow_id)
-        return tracing.call(work.trace, run, work, event)
 
     def call_of(self, work: Work) -> Call:
         """Return the call that runs this record's handler, or that reports why it cannot run."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Awaitable, Callable, Sequence
 from random import getrandbits
-from typing import Any, Final
+from typing import Any, Final, Protocol, TypeVar
 
 from afl.core.clock import epoch_ns
 from afl.core.trace_context import SAMPLED, TRACE_PARENT, TRACE_STATE, TraceContext, context_of, is_usual, link_to
@@ -20,11 +20,12 @@ from afl_stream.tracing.attributes import (
     sending,
 )
 from afl_stream.tracing.current import CURRENT
-from afl_stream.tracing.spans import MAX_LINKS, Link, SpanEvent, SpanNotes, SpanTemplate, new_span
+from afl_stream.tracing.spans import MAX_LINKS, Link, SpanEvent, SpanNotes, SpanPair, SpanTemplate, new_span, plain_span
 from afl_stream.tracing.tracer import Tracer
 from afl_stream.transport import Headers, Record
 
-_KEYS: Final = (KEY, OFFSET, MESSAGE_ID, CONVERSATION_ID, "afl.attempt", TRIES)
+_KEYS: Final = (KEY, MESSAGE_ID, CONVERSATION_ID, OFFSET, "afl.attempt", TRIES)
+_NO_SPAN: Final = "0" * 16
 #: In `sys.modules` once a handler's code uses it.
 _OPENTELEMETRY: Final = "opentelemetry.trace"
 #: Places whose spans are remembered: partitions of topics.
@@ -34,16 +35,13 @@ _MOST_TEMPLATES: Final = 10_000
 class HandlerRun:
     """One run of a handler as a span. `answer_id`: the span of its answer; empty: nothing is recorded."""
 
-    __slots__ = (
-        "answer_id", "began_ns", "error", "flags", "parent_id", "shown", "span_id", "state", "trace_id", "traceback",
-    )  # fmt: skip
+    __slots__ = ("above", "answer_id", "began_ns", "error", "shown", "span_id", "state", "traceback")
 
-    def __init__(self, trace_id: str, span_id: str, parent_id: str, answer_id: str, flags: str, state: str) -> None:
-        self.trace_id = trace_id
+    def __init__(self, above: str, span_id: str, answer_id: str, state: str) -> None:
+        #: The `traceparent` that the run is below; its span's id is zero where it is below none.
+        self.above = above
         self.span_id = span_id
-        self.parent_id = parent_id
         self.answer_id = answer_id
-        self.flags = flags
         self.state = state
         self.began_ns = 0
         self.error: tuple[str, str] | None = None
@@ -54,13 +52,27 @@ class HandlerRun:
     @property
     def context(self) -> TraceContext:
         """The context of the handler's own work."""
-        return TraceContext(self.trace_id, self.span_id, self.flags, self.state)
+        above = self.above
+        return TraceContext(above[3:35], self.span_id, above[53:], self.state)
 
     @property
     def headers(self) -> Headers:
         """The trace context of what is sent for the record."""
-        parent = (TRACE_PARENT, f"00-{self.trace_id}-{self.answer_id or self.span_id}-{self.flags}".encode())
+        above = self.above
+        parent = (TRACE_PARENT, f"{above[:36]}{self.answer_id or self.span_id}{above[52:]}".encode())
         return (parent, (TRACE_STATE, self.state.encode())) if self.state else (parent,)
+
+
+class TracedWork(Protocol):
+    """A record whose handler runs."""
+
+    trace: HandlerRun | None
+
+    @property
+    def record(self) -> Record: ...
+
+
+_Work = TypeVar("_Work", bound=TracedWork)
 
 
 class AgentTracing:
@@ -74,7 +86,7 @@ class AgentTracing:
     def __init__(self, tracer: Tracer, control_topic: str) -> None:
         self._tracer = tracer
         self._answer = sending(control_topic)
-        self._templates: dict[tuple[str, int, str, str], SpanTemplate] = {}
+        self._pairs: dict[tuple[str, int, str, str], SpanPair] = {}
         self._received: dict[str, SpanTemplate] = {}
         self._settled: dict[str, SpanTemplate] = {}
         #: Makes a span of OpenTelemetry's API. It is loaded when a handler's code has loaded that.
@@ -84,31 +96,41 @@ class AgentTracing:
         """Return a run of the handler for this record, which begins now."""
         headers, state = record.headers, ""
         if len(headers) == 3 and headers[2][0] == TRACE_PARENT and is_usual(headers[2][1] or b""):
-            text = (headers[2][1] or b"").decode()
-            trace_id, parent_id, flags = text[3:35], text[36:52], text[53:]
+            above = (headers[2][1] or b"").decode()
         else:
-            above = context_of(headers)
-            if above is None:
-                trace_id, span_id, flags, state = self._tracer.run_context(workflow_id)
-                parent_id = ""
-            else:
-                trace_id, parent_id, flags, state = above
-        if flags not in SAMPLED:
-            return HandlerRun(trace_id, parent_id or span_id, "", "", flags, state)
-        drawn = f"{getrandbits(128):032x}"
-        return HandlerRun(trace_id, drawn[:16], parent_id, drawn[16:], flags, state)
+            named = context_of(headers)
+            if named is None:
+                named = self._tracer.run_context(workflow_id)
+                if not named.is_sampled:
+                    return HandlerRun(named.traceparent, named.span_id, "", named.state)
+                named = named._replace(span_id=_NO_SPAN)
+            above, state = named.traceparent, named.state
+        if above[53:] not in SAMPLED:
+            return HandlerRun(above, above[36:52], "", state)
+        drawn = getrandbits(128).to_bytes(16, "little").hex()
+        return HandlerRun(above, drawn[:16], drawn[16:], state)
 
-    def call(self, run: HandlerRun, handler: Callable[..., Any], *arguments: object) -> Any:
-        """Call a handler in its span."""
-        run.began_ns = epoch_ns()
-        token = CURRENT.set(run)
-        end = self._shown(run) if _OPENTELEMETRY in sys.modules else None
-        try:
-            return handler(*arguments)
-        finally:
-            if end is not None:
+    def traced(self, run: Callable[[_Work, Any], object]) -> Callable[[_Work, Any], object]:
+        """Return what runs a handler, a plain function, for a record and its event, in a span."""
+        begin, enter, leave, modules = self.begin, CURRENT.set, CURRENT.reset, sys.modules
+
+        def traced(work: _Work, event: Any) -> object:
+            work.trace = span = begin(work.record, event.workflow_id)
+            span.began_ns = epoch_ns()
+            token = enter(span)
+            if _OPENTELEMETRY not in modules:
+                try:
+                    return run(work, event)
+                finally:
+                    leave(token)
+            end = self._shown(span)
+            try:
+                return run(work, event)
+            finally:
                 end()
-            CURRENT.reset(token)
+                leave(token)
+
+        return traced
 
     def _shown(self, run: HandlerRun) -> Callable[[], None]:
         """Make the run OpenTelemetry's current span, and return the function that ends that."""
@@ -123,7 +145,19 @@ class AgentTracing:
     def around(self, run: HandlerRun, handler: Callable[..., Any], *, is_async: bool) -> Callable[..., Any]:
         """Return what calls a handler in its span."""
         if not is_async:
-            return lambda *arguments: self.call(run, handler, *arguments)
+
+            def call(*arguments: object) -> object:
+                run.began_ns = epoch_ns()
+                token = CURRENT.set(run)
+                end = self._shown(run) if _OPENTELEMETRY in sys.modules else None
+                try:
+                    return handler(*arguments)
+                finally:
+                    if end is not None:
+                        end()
+                    CURRENT.reset(token)
+
+            return call
 
         async def called(*arguments: object) -> object:
             run.began_ns = epoch_ns()
@@ -143,37 +177,45 @@ class AgentTracing:
         self, run: HandlerRun, record: Record, event: Any, group: str, ended_ns: int, tries: int, *, has_answer: bool
     ) -> None:
         """Record a run that has ended, and its answer if it has sent one."""
-        trace_id, span_id, answer_id = run.trace_id, run.span_id, run.answer_id
+        span_id, answer_id, above = run.span_id, run.answer_id, run.above
         if not answer_id:
             return
+        trace_id, parent_id = above[3:35], above[36:52]
         place = (record.topic, record.partition, group, event.event_type)
-        template = self._templates.get(place)
-        if template is None:
-            if len(self._templates) >= _MOST_TEMPLATES:
-                self._templates.clear()
-            template = self._templates[place] = processing(
-                record.topic, record.partition, group, _KEYS, event.event_type
+        pair = self._pairs.get(place)
+        if pair is None:
+            pair = self._pair(*place)
+        attempt, error, to = event.attempt, run.error, event.workflow_id
+        texts = (event.step_id, event.id, to)
+        if has_answer and error is None and run.shown is None and parent_id != _NO_SPAN and attempt == tries == 1:
+            began_ns, offset = run.began_ns, record.offset
+            self._tracer.record(
+                plain_span(
+                    (pair, trace_id, span_id, parent_id, began_ns, ended_ns, texts, offset, answer_id, epoch_ns())
+                )
             )
-        attempt = event.attempt
-        values = (
-            event.step_id,
-            record.offset,
-            event.id,
-            event.workflow_id,
-            attempt if attempt > 1 else None,
-            tries if tries > 1 else None,
-        )
-        error = run.error
+            return
+        if parent_id == _NO_SPAN:
+            parent_id = ""
+        values = (*texts, record.offset, attempt if attempt > 1 else None, tries if tries > 1 else None)
         notes = None if run.shown is None else run.shown.notes()
         if run.traceback is not None and error is not None:
             notes = _with_exception(notes, error, run.traceback, ended_ns)
-        span = new_span((template, trace_id, span_id, run.parent_id, run.began_ns, ended_ns, values, error, (), notes))
+        span = new_span((pair.first, trace_id, span_id, parent_id, run.began_ns, ended_ns, values, error, (), notes))
         if not has_answer:
             self._tracer.record(span)
             return
-        to = event.workflow_id
-        answered = (self._answer, trace_id, answer_id, span_id, ended_ns, epoch_ns(), (to, None, to), None, (), None)
+        answered = (self._answer, trace_id, answer_id, span_id, ended_ns, epoch_ns(), (to, to, None), None, (), None)
         self._tracer.record_all((span, new_span(answered)))
+
+    def _pair(self, topic: str, partition: int, group: str, facet: str) -> SpanPair:
+        if len(self._pairs) >= _MOST_TEMPLATES:
+            self._pairs.clear()
+        first = processing(topic, partition, group, _KEYS, facet)
+        # The answer's key and conversation are the workflow's id.
+        to = _KEYS.index(CONVERSATION_ID)
+        pair = self._pairs[(topic, partition, group, facet)] = SpanPair(first, self._answer, (to, to))
+        return pair
 
     def received(self, records: Sequence[Record], group: str, began_ns: int) -> None:
         """Record that records were read: a trace of its own for each topic, with links to those who sent them."""

@@ -29,9 +29,9 @@ def _messaging(operation: str, kind: str, topic: str) -> dict[str, AttributeValu
 
 
 def sending(topic: str) -> SpanTemplate:
-    """Return the span of a record that is sent: values are key, id and workflow id."""
+    """Return the span of a record that is sent: values are key and workflow id, and the record's id if it is known."""
     return SpanTemplate(
-        f"send {topic}", SpanKind.PRODUCER, _messaging("send", "send", topic), (KEY, MESSAGE_ID, CONVERSATION_ID)
+        f"send {topic}", SpanKind.PRODUCER, _messaging("send", "send", topic), (KEY, CONVERSATION_ID, MESSAGE_ID)
     )
 
 

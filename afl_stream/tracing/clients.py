@@ -85,7 +85,7 @@ class ClientTracing:
         if template is None:
             template = self._templates[topic] = sending(topic)
         why = None if error is None else (exception_class(error), exception_text(error))
-        values = (key, message_id, key)
+        values = (key, key, message_id)
         self._tracer.record(
             new_span((template, context.trace_id, context.span_id, parent, began_ns, epoch_ns(), values, why, (), None))
         )

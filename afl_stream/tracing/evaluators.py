@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 from os import urandom
 from typing import Any, Final, Protocol
 
@@ -29,11 +30,14 @@ from afl_stream.tracing.attributes import (
     running,
     sending,
 )
-from afl_stream.tracing.spans import MAX_LINKS, Link, Span, SpanTemplate, new_span
+from afl_stream.tracing.spans import MAX_LINKS, Link, Row, SpanTemplate, new_span, plain_span
 from afl_stream.tracing.tracer import Tracer
 from afl_stream.transport import Headers, Record
 
-_KEYS: Final = (KEY, OFFSET, CONVERSATION_ID, OUTCOME)
+_KEYS: Final = (KEY, CONVERSATION_ID, OUTCOME, OFFSET)
+
+#: Partitions whose spans are remembered.
+_MOST_TEMPLATES: Final = 10_000
 
 
 class TracedRun(Protocol):
@@ -71,7 +75,8 @@ class EvaluatorTracing:
         self._passes_on = passes_on
         #: None: of topics that others' contexts go on to.
         self._sent: dict[str, SpanTemplate | None] = {commands: None}
-        self._worked_on: dict[tuple[str, int], SpanTemplate] = {}
+        #: Returns the span of a record of this topic and partition.
+        self._template_of = lru_cache(maxsize=_MOST_TEMPLATES)(self._new_template)
         self._runs: dict[str, SpanTemplate] = {}
         self._settled: dict[str, SpanTemplate] = {}
 
@@ -107,7 +112,8 @@ class EvaluatorTracing:
 
     def sent(self, records: Iterable[tuple[str, str, bytes | None, bytes | None, Any]], began_ns: int) -> None:
         """Record that records of the outbox were handed to the broker's client."""
-        ended_ns, found, templates = epoch_ns(), [], self._sent
+        ended_ns, templates = epoch_ns(), self._sent
+        found: list[Row] = []
         for _, topic, key, _value, headers in records:
             if headers.__class__ is bytes or key is None:
                 continue
@@ -128,12 +134,12 @@ class EvaluatorTracing:
             if template is None:
                 if span_id != derived_span_id(f"fired/{about}"):
                     continue  # A command of a client, which goes on to its own evaluator.
-                template, above, workflow_id, message_id = sending(topic), "", about, None
-            else:
-                workflow_id = workflow_of(about) or ""
-                above, message_id = self._tracer.run_context(workflow_id).span_id, None
-            values = (about, message_id, workflow_id)
-            found.append(new_span((template, text[3:35], span_id, above, began_ns, ended_ns, values, None, (), None)))
+                times, values = (began_ns, ended_ns), (about, about, None)
+                found.append(new_span((sending(topic), text[3:35], span_id, "", *times, values, None, (), None)))
+                continue
+            workflow_id = workflow_of(about) or ""
+            above, texts = self._tracer.run_context(workflow_id).span_id, (about, workflow_id)
+            found.append(plain_span((template, text[3:35], span_id, above, began_ns, ended_ns, texts, None, "", 0)))
         if found:
             self._tracer.record_all(found)
 
@@ -149,15 +155,16 @@ class EvaluatorTracing:
         `run_of` returns the execution of a workflow id, as far as the batch has it.
         """
         ended_ns = epoch_ns()
-        spans: list[Span] = []
+        spans: list[Row] = []
         links: list[Link] = []
         # The ids of all spans are drawn at once.
-        drawn, templates = urandom(8 * len(worked_on)).hex(), self._worked_on
-        for number, (record, outcome) in enumerate(worked_on):
-            key = "" if record.key is None else record.key.decode("utf-8", "replace")
-            run, sender = run_of(key), link_to(record.headers)
+        drawn, at = urandom(8 * len(worked_on)).hex(), 0
+        for (topic, partition, offset, named, _, headers, _), outcome in worked_on:
+            key = "" if named is None else named.decode("utf-8", "replace")
+            run = run_of(key)
             kept = "" if run is None else run.trace_context
             own_links: tuple[Link, ...] = ()
+            sender = link_to(headers)
             if sender is not None and sender[0] == kept[3:35] and kept[53:55] in SAMPLED:
                 trace_id, above = sender
             else:
@@ -165,14 +172,14 @@ class EvaluatorTracing:
                 if found is None:
                     continue
                 trace_id, above, own_links = found
-            place = (record.topic, record.partition)
-            template = templates.get(place)
-            if template is None:
-                template = templates[place] = processing(record.topic, record.partition, self._group, _KEYS)
-            span_id, values = drawn[16 * number : 16 * number + 16], (key, record.offset, key, outcome)
-            spans.append(
-                new_span((template, trace_id, span_id, above, began_ns, ended_ns, values, None, own_links, None))
-            )
+            template = self._template_of(topic, partition)
+            span_id, texts = drawn[at : at + 16], (key, key, outcome)
+            at += 16
+            if own_links:
+                times, values = (began_ns, ended_ns), (*texts, offset)
+                spans.append(new_span((template, trace_id, span_id, above, *times, values, None, own_links, None)))
+            else:
+                spans.append(plain_span((template, trace_id, span_id, above, began_ns, ended_ns, texts, offset, "", 0)))
             if len(links) < MAX_LINKS:
                 links.append((trace_id, span_id) if sender is None else sender)
         if worked_on:
@@ -181,6 +188,9 @@ class EvaluatorTracing:
             self._ended(run, spans)
         if spans:
             self._tracer.record_all(spans)
+
+    def _new_template(self, topic: str, partition: int) -> SpanTemplate:
+        return processing(topic, partition, self._group, _KEYS)
 
     def _place_of(self, key: str, run: Any, sender: Link | None) -> tuple[str, str, tuple[Link, ...]] | None:
         """Return where the span of a record stands: its trace, the span above, and its links; None: it is not recorded.
@@ -206,7 +216,7 @@ class EvaluatorTracing:
         worked_on: Sequence[tuple[Record, str]],
         began_ns: int,
         ended_ns: int,
-        spans: list[Span],
+        spans: list[Row],
         links: list[Link],
     ) -> None:
         """Add the span of the batch: a trace of its own, with links to what it commits."""
@@ -224,7 +234,7 @@ class EvaluatorTracing:
             )
         )
 
-    def _ended(self, run: Any, spans: list[Span]) -> None:
+    def _ended(self, run: Any, spans: list[Row]) -> None:
         context = self._context(run, run.id)
         if self._has_run_spans or not context.is_sampled:
             return

@@ -7,17 +7,21 @@ put together once.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from struct import Struct
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from afl_stream.tracing.spans import Span, SpanTemplate
+from afl_stream.tracing.spans import PlainSpan, Row, Span, SpanPair, SpanTemplate
 
 #: trace_id (1), span_id (2), start (7), end (8): tags and lengths are single bytes.
 _FIXED: Final = Struct("<2s16s2s8scQcQ").pack
+#: start, and end with its tag.
+_TIMES: Final = Struct("<QcQ").pack
 _TRACE_TAG, _SPAN_TAG, _PARENT_TAG, _START_TAG, _END_TAG = b"\x0a\x10", b"\x12\x08", b"\x22\x08", b"\x39", b"\x41"
 #: Tags of a message's fields, of wire type 2: a length, and so many bytes.
 _ATTRIBUTES, _EVENTS, _LINKS, _STATUS = b"\x4a", b"\x5a", b"\x6a", b"\x7a"
+#: A link, with holes for the ids of the other trace and span.
+_LINK: Final = _LINKS + b"\x1c\x0a\x10%b\x12\x08%b"
 _STATUS_ERROR: Final = b"\x18\x02"
 
 
@@ -77,84 +81,107 @@ def attributes(tag: bytes, values: Mapping[str, object]) -> bytes:
 
 
 #: Forms of spans that are kept: places in the code, times lengths of ids and keys.
-_MOST_SHAPES: Final = 4_096
+_MOST_FORMS: Final = 4_096
 
 
 def _literal(text: bytes) -> bytes:
     return text.replace(b"%", b"%%")
 
 
+class _Form(NamedTuple):
+    """A plain span, or both of a pair, with holes for ids, times, and values of certain lengths."""
+
+    content: bytes
+    #: Which of the first's values the second of a pair has; None: it is one span.
+    shared: tuple[int, ...] | None = None
+
+
 class SpanEncoder:
-    """Encodes the spans of one process. Belongs to one thread."""
+    """Encodes the spans of one process. Threads may share it: what it keeps is the same whoever makes it."""
 
     def __init__(self, resource: Mapping[str, object], scope: str, version: str) -> None:
         self._resource = field(b"\x0a", attributes(b"\x0a", resource))
         self._scope = field(b"\x0a", field(b"\x0a", scope.encode()) + field(b"\x12", version.encode()))
         #: What all spans of a template share, and the key of each attribute of their own.
         self._templates: dict[SpanTemplate, tuple[bytes, tuple[bytes, ...]]] = {}
-        #: Spans with holes, by template and the lengths of their values.
-        self._shapes: dict[tuple[Any, ...], bytes] = {}
+        #: By template or pair, and the lengths of values.
+        self._forms: dict[tuple[Any, ...], _Form] = {}
 
-    def request(self, spans: Iterable[Span]) -> bytes:
-        """Return an ExportTraceServiceRequest."""
-        parts: list[bytes] = []
-        from_hex, shapes = bytes.fromhex, self._shapes
-        start_ns = end_ns = -1
-        times = b"", b""
-        for span in spans:
-            template, trace_id, span_id, parent_id, started_ns, ended_ns, values, error, links, notes = span
-            if error is not None or notes is not None or links or not parent_id:
-                parts.append(field(b"\x12", self._span(span)))
+    def request(self, parts: Sequence[bytes]) -> bytes:
+        """Return an ExportTraceServiceRequest of encoded spans."""
+        size = len(self._scope) + sum(map(len, parts))
+        of_scope = b"\x12" + varint(size)
+        whole = len(self._resource) + len(of_scope) + size
+        # One copy: the spans of a request are a megabyte.
+        return b"".join((b"\x0a", varint(whole), self._resource, of_scope, self._scope, *parts))
+
+    def encoded(self, rows: Sequence[Row]) -> tuple[bytes, int]:
+        """Return spans as their scope holds them, one after the other, and their number."""
+        found: list[bytes] = []
+        seconds = 0
+        add, from_hex, times, forms = found.append, bytes.fromhex, _TIMES, self._forms
+        for row in rows:
+            if not isinstance(row, PlainSpan):
+                add(field(b"\x12", self._span(row)))
                 continue
-            shape: list[Any] = [template]
-            holes: list[bytes] = []
-            for value in values:
-                if value.__class__ is str:
-                    text = value.encode("utf-8", "replace")
-                    shape.append(len(text))
-                elif value is None:
-                    shape.append(None)
-                    continue
+            place, trace_id, span_id, parent_id, start_ns, end_ns, texts, number, second_id, second_end_ns = row
+            try:
+                holes = [text.encode() for text in texts]
+            except UnicodeEncodeError:
+                holes = [text.encode("utf-8", "replace") for text in texts]
+            if number is not None:
+                if 0x3FFF < number < 0x20_0000:
+                    # An offset, mostly.
+                    value = b"\x18%c%c%c" % (number & 0x7F | 0x80, number >> 7 & 0x7F | 0x80, number >> 14)
                 else:
-                    if value.__class__ is int and 0x3FFF < value < 0x20_0000:
-                        # An offset, mostly.
-                        text = b"\x18%c%c%c" % (value & 0x7F | 0x80, value >> 7 & 0x7F | 0x80, value >> 14)
-                    else:
-                        text = any_value(value)
-                    shape.append(-len(text))
-                holes.append(text)
-            known = tuple(shape)
-            form = shapes.get(known)
+                    value = any_value(number)
+                holes.append(value)
+            shape = (place, *map(len, holes))
+            form = forms.get(shape)
             if form is None:
-                form = self._shape(known)
-            if started_ns != start_ns or ended_ns != end_ns:
-                start_ns, end_ns = started_ns, ended_ns
-                times = start_ns.to_bytes(8, "little"), end_ns.to_bytes(8, "little")
-            parts.append(form % (from_hex(trace_id), from_hex(span_id), *times, from_hex(parent_id), *holes))
-        return field(b"\x0a", self._resource + field(b"\x12", self._scope + b"".join(parts)))
-
-    def _shape(self, shape: tuple[Any, ...]) -> bytes:
-        """Return a span of a request with holes: for ids, times, and values of these lengths.
-
-        A length is negative where the value is a message already.
-        """
-        template, *lengths = shape
-        shared, keys = self._template(template)
-        content = _literal(shared) + b"\x0a\x10%b\x12\x08%b\x39%b\x41%b\x22\x08%b"
-        size = len(shared) + 18 + 10 + 9 + 9 + 10
-        for key, length in zip(keys, lengths, strict=True):
-            if length is None:
+                form = self._form(place, shape, len(texts))
+            content, shared = form
+            trace, own, when = from_hex(trace_id), from_hex(span_id), times(start_ns, _END_TAG, end_ns)
+            if shared is None:
+                add(content % (trace, own, when, from_hex(parent_id), *holes))
                 continue
-            value = b"\x0a" + varint(length) if length >= 0 else b""
-            inner = varint(len(value) + abs(length))
-            outer = varint(len(key) + 1 + len(inner) + len(value) + abs(length))
+            add(
+                content % (
+                    trace, own, when, from_hex(parent_id), *holes,
+                    trace, from_hex(second_id), times(end_ns, _END_TAG, second_end_ns), own,
+                    *[holes[hole] for hole in shared],
+                )
+            )  # fmt: skip
+            seconds += 1
+        return b"".join(found), len(found) + seconds
+
+    def _form(self, place: SpanTemplate | SpanPair, shape: tuple[Any, ...], texts: int) -> _Form:
+        lengths = shape[1:]
+        if isinstance(place, SpanTemplate):
+            form = _Form(self._with_holes(place, lengths, texts))
+        else:
+            theirs = [lengths[hole] for hole in place.shared]
+            second = self._with_holes(place.second, theirs, len(theirs))
+            form = _Form(self._with_holes(place.first, lengths, texts) + second, place.shared)
+        if len(self._forms) >= _MOST_FORMS:
+            self._forms.clear()
+        self._forms[shape] = form
+        return form
+
+    def _with_holes(self, template: SpanTemplate, lengths: Sequence[int], texts: int) -> bytes:
+        """Return a plain span with holes; the first so many values are texts, and then one is a message."""
+        shared, keys = self._template(template)
+        content = _literal(shared) + b"\x0a\x10%b\x12\x08%b\x39%b\x22\x08%b"
+        size = len(shared) + 18 + 10 + 9 + 9 + 10
+        # Keys that follow have no value.
+        for number, (key, length) in enumerate(zip(keys, lengths, strict=False)):
+            value = b"\x0a" + varint(length) if number < texts else b""
+            inner = varint(len(value) + length)
+            outer = varint(len(key) + 1 + len(inner) + len(value) + length)
             head = _ATTRIBUTES + outer + key + b"\x12" + inner + value
             content += _literal(head) + b"%b"
-            size += len(head) + abs(length)
-        if len(self._shapes) >= _MOST_SHAPES:
-            self._shapes.clear()
-        form = self._shapes[shape] = b"\x12" + _literal(varint(size)) + content
-        return form
+            size += len(head) + length
+        return b"\x12" + _literal(varint(size)) + content
 
     def _template(self, template: SpanTemplate) -> tuple[bytes, tuple[bytes, ...]]:
         known = self._templates.get(template)
@@ -191,9 +218,9 @@ class SpanEncoder:
             kind, message = error
             parts.append(attributes(_ATTRIBUTES, {"error.type": kind}))
             parts.append(field(_STATUS, field(b"\x12", message.encode("utf-8", "replace")) + _STATUS_ERROR))
-        for linked_trace, linked_span in links:
-            ids = bytes.fromhex(linked_trace), bytes.fromhex(linked_span)
-            parts.append(b"\x6a\x1c\x0a\x10%b\x12\x08%b" % ids)
+        if links:
+            ids = tuple([bytes.fromhex(linked) for link in links for linked in link])
+            parts.append(_LINK * len(links) % ids)
         if notes is not None:
             parts += _noted(notes)
         return b"".join(parts)

@@ -13,7 +13,7 @@ from urllib.parse import unquote
 from afl.core.text.masking import shown_url
 from afl.core.versions import RUNTIME_VERSION
 from afl_stream.tracing.otlp import SpanEncoder
-from afl_stream.tracing.spans import SCOPE, Span
+from afl_stream.tracing.spans import SCOPE
 from afl_stream.tracing.tracer import SpansNotSent
 
 #: Where a collector listens unless a setting or a variable says otherwise.
@@ -25,7 +25,7 @@ _LATER: Final = frozenset({429, 502, 503, 504})
 
 
 class OtlpSender:
-    """Sends the spans of one process to a collector. Belongs to one thread."""
+    """Sends the spans of one process to a collector. One thread sends; any thread may encode."""
 
     def __init__(self, service: str, endpoint: str | None = None, environ: Mapping[str, str] | None = None) -> None:
         """`endpoint` is the collector's address, like `http://localhost:4318`; without one the OTEL_ variables decide.
@@ -41,9 +41,10 @@ class OtlpSender:
         if name := variables.get("OTEL_SERVICE_NAME"):
             resource["service.name"] = name
         self._encoder = SpanEncoder(resource, SCOPE, RUNTIME_VERSION)
+        self.encoded = self._encoder.encoded
 
-    def export(self, spans: Sequence[Span]) -> None:
-        """Send spans. Raises SpansNotSent: `may_try_again` says whether the collector may take them later."""
+    def export(self, spans: Sequence[bytes]) -> None:
+        """Send batches of encoded spans. Raises SpansNotSent, which says whether the collector may take them later."""
         content = self._encoder.request(spans)
         headers = self._headers
         if self._is_compressed:

@@ -45,6 +45,20 @@ class SpanTemplate:
         self.keys = keys
 
 
+class SpanPair:
+    """A span and the one below it that begins where it ends: a handler and its answer, say.
+
+    `shared` are the texts of the second, by their places among those of the first.
+    """
+
+    __slots__ = ("first", "second", "shared")
+
+    def __init__(self, first: SpanTemplate, second: SpanTemplate, shared: tuple[int, ...]) -> None:
+        self.first = first
+        self.second = second
+        self.shared = shared
+
+
 class SpanEvent(NamedTuple):
     """Something that happened within a span."""
 
@@ -79,8 +93,57 @@ class Span(NamedTuple):
     links: tuple[Link, ...] = ()
     notes: SpanNotes | None = None
 
+    def spans(self) -> tuple[Span, ...]:
+        """Return this span, as other rows return theirs."""
+        return (self,)
+
 
 #: Makes a span of all its values, in order: by keyword it takes three times as long.
 new_span: Final = row_maker(
     Span, "template", "trace_id", "span_id", "parent_id", "start_ns", "end_ns", "values", "error", "links", "notes"
 )
+
+
+class PlainSpan(NamedTuple):
+    """An ended span as nearly all are: below another one, and without errors and links. Exporters are quick with it.
+
+    Its values are `texts`, then `number`; keys of its template that follow have none. Of a pair, this is the first:
+    `second_id` and `second_end_ns` are the other's, which begins where this one ends.
+    """
+
+    place: SpanTemplate | SpanPair
+    trace_id: str
+    span_id: str
+    parent_id: str
+    start_ns: int
+    end_ns: int
+    texts: tuple[str, ...]
+    number: int | None
+    second_id: str = ""
+    second_end_ns: int = 0
+
+    def spans(self) -> tuple[Span, ...]:
+        """Return this span, or both of the pair."""
+        place, texts = self.place, self.texts
+        own: tuple[str | int, ...] = texts if self.number is None else (*texts, self.number)
+        if isinstance(place, SpanTemplate):
+            return (self._span(place, self.span_id, self.parent_id, self.start_ns, self.end_ns, own),)
+        shared = tuple([texts[number] for number in place.shared])
+        return (
+            self._span(place.first, self.span_id, self.parent_id, self.start_ns, self.end_ns, own),
+            self._span(place.second, self.second_id, self.span_id, self.end_ns, self.second_end_ns, shared),
+        )
+
+    def _span(
+        self, template: SpanTemplate, span_id: str, above: str, start_ns: int, end_ns: int, own: tuple[str | int, ...]
+    ) -> Span:
+        values = (*own, *[None] * (len(template.keys) - len(own)))
+        return Span(template, self.trace_id, span_id, above, start_ns, end_ns, values)
+
+
+#: Makes a plain span of all its values, in order.
+plain_span: Final = row_maker(
+    PlainSpan,
+    "place", "trace_id", "span_id", "parent_id", "start_ns", "end_ns", "texts", "number", "second_id", "second_end_ns",
+)  # fmt: skip
+Row: TypeAlias = Span | PlainSpan

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from itertools import chain
 from random import getrandbits
 from threading import Event, Lock, Thread
-from typing import Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol, runtime_checkable
 
 from afl.core.text.exception_text import exception_line
 from afl.core.text.warning_limits import LimitedLog
 from afl.core.trace_context import TraceContext, derived_span_id, derived_trace_id, is_sampled
 from afl_stream.errors import StreamError
-from afl_stream.tracing.spans import Span
+from afl_stream.tracing.spans import Row
 
 _log = logging.getLogger(__name__)
 
@@ -23,6 +24,9 @@ MAX_WAITING: Final = 50_000
 #: Spans of one request, and how often they are sent.
 _MOST_AT_ONCE: Final = 2_048
 _INTERVAL_S: Final = 1.0
+#: Rows that are encoded together: as soon as there are so many, and at most.
+_ENCODED_AT_ONCE: Final = 64
+_ENCODED_AT_MOST: Final = 512
 #: How long `close` waits for the last spans. A service that ends has half a minute for everything.
 _CLOSE_S: Final = 5.0
 #: Runs whose trace is remembered, where the store does not say it.
@@ -38,13 +42,28 @@ class SpansNotSent(StreamError):
 
 
 class SpanExporter(Protocol):
-    """The destination of spans. The tracer's thread calls it."""
+    """The destination of spans. The tracer's thread calls it. One that also is a SpanForm gets what that returns."""
 
-    def export(self, spans: Sequence[Span]) -> None:
+    def export(self, spans: Sequence[Any]) -> None:
         """Take spans. Raises SpansNotSent."""
 
     def close(self) -> None:
         """Send what is left; no span comes after this."""
+
+
+@runtime_checkable
+class SpanForm(Protocol):
+    """The form in which spans wait. Threads that record call it."""
+
+    def encoded(self, rows: Sequence[Row], /) -> tuple[Any, int]:
+        """Return all spans of these rows as one, and their number."""
+
+
+class _Batch(NamedTuple):
+    """Spans that wait: in the exporter's form, or a list of them."""
+
+    content: Any
+    spans: int
 
 
 class Tracer:
@@ -52,6 +71,9 @@ class Tracer:
 
     Spans wait in memory until the thread of the tracer exports them, once a second; when MAX_WAITING of them wait,
     further ones are dropped and counted. Nothing waits for an exporter but `flush` and `close`.
+
+    A thread that encodes thousands of spans at once keeps the interpreter to itself meanwhile, and the handlers of an
+    agent then look slow. So those who record encode: a few dozen at once, which is cheaper than one by one.
     """
 
     def __init__(self, exporter: SpanExporter, *, ratio: float = 1.0, interval_s: float = _INTERVAL_S) -> None:
@@ -60,7 +82,12 @@ class Tracer:
         self.dropped = 0
         self._exporter = exporter
         self._interval_s = interval_s
-        self._waiting: deque[Span] = deque()
+        self._encoded = exporter.encoded if isinstance(exporter, SpanForm) else None
+        #: Rows as they were recorded, and what the exporter takes.
+        self._rows: deque[Row] = deque()
+        self._waiting: deque[_Batch] = deque()
+        self._waiting_spans = 0
+        self._encoding = Lock()
         self._exporting = Lock()
         self._wake = Event()
         self._is_closed = False
@@ -79,28 +106,50 @@ class Tracer:
         flags = "01" if is_sampled(trace_id, self.ratio) else "00"
         return TraceContext(trace_id, derived_span_id(f"run/{workflow_id}"), flags)
 
-    def record(self, span: Span) -> None:
-        """Take an ended span."""
-        if len(self._waiting) >= MAX_WAITING:
-            self._drop(1)
-            return
-        self._waiting.append(span)
+    def record(self, row: Row) -> None:
+        """Take an ended span, or a pair of them."""
+        rows = self._rows
+        rows.append(row)
+        if len(rows) >= _ENCODED_AT_ONCE or self._thread is None:
+            self._encode()
+
+    def record_all(self, rows: Iterable[Row]) -> None:
+        """Take ended spans."""
+        self._rows.extend(rows)
+        if len(self._rows) >= _ENCODED_AT_ONCE or self._thread is None:
+            self._encode()
+
+    def _encode(self) -> None:
+        """Have what was recorded wait to be exported, as far as there is room."""
+        with self._encoding:
+            while self._rows:
+                rows = [self._rows.popleft() for _ in range(min(len(self._rows), _ENCODED_AT_MOST))]
+                for batch in self._batches(rows):
+                    if self._waiting_spans + batch.spans > MAX_WAITING:
+                        self._drop(batch.spans)
+                        continue
+                    self._waiting.append(batch)
+                    self._waiting_spans += batch.spans
         if self._thread is None:
             self._start()
 
-    def record_all(self, spans: Sequence[Span]) -> None:
-        """Take ended spans."""
-        room = MAX_WAITING - len(self._waiting)
-        if len(spans) > room:
-            self._drop(len(spans) - max(room, 0))
-            spans = spans[: max(room, 0)]
-        self._waiting.extend(spans)
-        if self._thread is None:
-            self._start()
+    def _batches(self, rows: Sequence[Row]) -> Sequence[_Batch]:
+        """Return the spans of these rows: in one batch, unless one of them cannot be encoded, which is dropped."""
+        try:
+            if self._encoded is not None:
+                return [_Batch(*self._encoded(rows))]
+            spans = [span for row in rows for span in row.spans()]
+            return [_Batch(spans, len(spans))]
+        except Exception as error:  # noqa: BLE001 - a handler's own attributes may be anything
+            if len(rows) > 1:
+                return [batch for row in rows for batch in self._batches([row])]
+            self._drop(1, exception_line(error))
+            return []
 
     def flush(self) -> None:
         """Export what was recorded before this call. Never raises."""
         with self._exporting:
+            self._encode()
             self._export(len(self._waiting))
 
     def close(self) -> None:
@@ -133,20 +182,41 @@ class Tracer:
             self.flush()
 
     def _export(self, count: int) -> None:
-        waiting = self._waiting
-        while count > 0 and waiting:
-            spans = [waiting.popleft() for _ in range(min(count, _MOST_AT_ONCE, len(waiting)))]
-            count -= len(spans)
+        """Export so many batches of those that wait, and what comes in meanwhile as far as it fits into requests."""
+        while count > 0:
+            batches = self._next_request()
+            if not batches:
+                return
+            count -= len(batches)
+            spans = sum(batch.spans for batch in batches)
             try:
-                self._exporter.export(spans)
+                contents = [batch.content for batch in batches]
+                self._exporter.export(contents if self._encoded is not None else list(chain.from_iterable(contents)))
             except SpansNotSent as error:
-                if error.may_try_again and len(waiting) + len(spans) <= MAX_WAITING:
-                    waiting.extendleft(reversed(spans))
+                if error.may_try_again and self._waits_again(batches, spans):
                     self._warnings.warning("spans that wait", "spans wait to be sent: %s", error)
                     return
-                self._drop(len(spans), str(error))
+                self._drop(spans, str(error))
             except Exception as error:  # noqa: BLE001 - no run may depend on what an exporter does
-                self._drop(len(spans), exception_line(error))
+                self._drop(spans, exception_line(error))
+
+    def _next_request(self) -> list[_Batch]:
+        found: list[_Batch] = []
+        spans = 0
+        with self._encoding:
+            while self._waiting and (not found or spans + self._waiting[0].spans <= _MOST_AT_ONCE):
+                found.append(self._waiting.popleft())
+                spans += found[-1].spans
+            self._waiting_spans -= spans
+        return found
+
+    def _waits_again(self, batches: Sequence[_Batch], spans: int) -> bool:
+        with self._encoding:
+            if self._waiting_spans + spans > MAX_WAITING:
+                return False
+            self._waiting.extendleft(reversed(batches))
+            self._waiting_spans += spans
+        return True
 
     def _drop(self, count: int, why: str = "too many wait already") -> None:
         self.dropped += count

@@ -3,11 +3,13 @@
 import logging
 
 import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span as OtlpSpan
 from opentelemetry.proto.trace.v1.trace_pb2 import Status
 
+from afl_stream.tracing.otlp import SpanEncoder
 from afl_stream.tracing.otlp_sender import OtlpSender
-from afl_stream.tracing.spans import Span, SpanEvent, SpanKind, SpanNotes, SpanTemplate
+from afl_stream.tracing.spans import PlainSpan, Row, Span, SpanEvent, SpanKind, SpanNotes, SpanPair, SpanTemplate
 from afl_stream.tracing.tracer import MAX_WAITING, SpansNotSent, Tracer
 from tests.worlds.otlp_receiver import receiving
 
@@ -25,6 +27,27 @@ SPAN = Span(
 )
 
 
+#: The span of a handler and that of its answer.
+HANDLED = PlainSpan(
+    SpanPair(
+        SpanTemplate(
+            "process", SpanKind.CONSUMER, {"per cent": "100 %"}, ("step", "event", "workflow", "offset", "no")
+        ),
+        SpanTemplate("send", SpanKind.PRODUCER, {}, ("key", "conversation", "no")),
+        (2, 2),
+    ),
+    SPAN.trace_id,
+    SPAN.span_id,
+    SPAN.parent_id,
+    SPAN.start_ns,
+    SPAN.end_ns,
+    ("wf:1", "wf:1#1", "wf"),
+    7,
+    "a1b2c3d4e5f60718",
+    SPAN.end_ns + 2,
+)
+
+
 def attributes(span: OtlpSpan) -> dict[str, object]:
     found: dict[str, object] = {}
     for each in span.attributes:
@@ -35,9 +58,19 @@ def attributes(span: OtlpSpan) -> dict[str, object]:
     return found
 
 
+def encoded(*rows: Row) -> list[OtlpSpan]:
+    encoder = SpanEncoder({}, "a-scope", "1")
+    content, count = encoder.encoded(rows)
+    request = ExportTraceServiceRequest.FromString(encoder.request([content]))
+    spans = list(request.resource_spans[0].scope_spans[0].spans)
+    assert len(spans) == count
+    return spans
+
+
 def sent(span: Span, **environ: str) -> tuple[str, OtlpSpan]:
     with receiving() as receiver:
-        OtlpSender("a-service", receiver.url, environ).export([span])
+        sender = OtlpSender("a-service", receiver.url, environ)
+        sender.export([sender.encoded([span])[0]])
         (found,) = receiver.spans()
     return found
 
@@ -53,6 +86,37 @@ def test_a_span_arrives_whole() -> None:
     assert (span.start_time_unix_nano, span.end_time_unix_nano) == (SPAN.start_ns, SPAN.end_ns)
     assert attributes(span) == {"messaging.system": "kafka", "key": "wf", "offset": 12_345, "long": "日本語" * 300}
     assert span.status.code == Status.STATUS_CODE_UNSET
+
+
+def test_a_handler_and_its_answer_arrive_as_two_spans() -> None:
+    handled, answered = encoded(HANDLED)
+
+    assert (handled.name, answered.name) == ("process", "send")
+    assert attributes(handled) == {
+        "per cent": "100 %", "step": "wf:1", "event": "wf:1#1", "workflow": "wf", "offset": 7,
+    }  # fmt: skip
+    assert attributes(answered) == {"key": "wf", "conversation": "wf"}
+    assert (answered.parent_span_id, answered.trace_id) == (handled.span_id, handled.trace_id)
+    assert (handled.span_id.hex(), answered.span_id.hex()) == (HANDLED.span_id, HANDLED.second_id)
+    assert (answered.start_time_unix_nano, answered.end_time_unix_nano) == (HANDLED.end_ns, HANDLED.second_end_ns)
+
+
+@pytest.mark.parametrize("number", [None, 0, 127, 16_383, 16_384, 2_097_151, 2_097_152, 2**62])
+@pytest.mark.parametrize("text", ["", "wf", "%b", "日本" * 100, "half \ud800", "k" * 127, "k" * 20_000])
+def test_a_plain_span_arrives_as_the_same_span_does_otherwise(text: str, number: int | None) -> None:
+    row = HANDLED._replace(texts=("step", text, text), number=number)
+
+    # A link makes a span one of the others.
+    links = (("3" * 32, "4" * 16),)
+    others = encoded(*(span._replace(links=links) for span in row.spans()))
+    for span in others:
+        assert len(span.links) == 1
+        span.ClearField("links")
+    plain = encoded(row)
+    # The order of a message's fields says nothing.
+    assert [span.SerializeToString(deterministic=True) for span in plain] == [
+        span.SerializeToString(deterministic=True) for span in others
+    ]
 
 
 @pytest.mark.parametrize("length", [0, 1, 90, 115, 116, 117, 118, 119, 120, 121, 122, 123, 127, 128, 129, 16_384])
@@ -92,7 +156,8 @@ def test_opentelemetrys_variables_decide_where_no_setting_does() -> None:
             "OTEL_EXPORTER_OTLP_COMPRESSION": "gzip",
             "OTEL_SERVICE_NAME": "billing",
         }
-        OtlpSender("a-service", None, environ).export([SPAN])
+        sender = OtlpSender("a-service", None, environ)
+        sender.export([sender.encoded([SPAN])[0]])
 
         ((service, _),) = receiver.spans()
         assert service == "billing"
@@ -112,6 +177,23 @@ def test_spans_wait_for_a_collector_that_is_overloaded_and_are_dropped_where_it_
         tracer.flush()
         tracer.close()
         assert (len(receiver.spans()), tracer.dropped) == (2, 1)
+
+
+class Secretive:
+    """A value that a handler has added, and that has no text."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("no comment")
+
+
+def test_a_span_that_cannot_be_encoded_is_dropped_alone() -> None:
+    odd = SPAN._replace(notes=SpanNotes({"odd": Secretive()}, [], []))
+    with receiving() as receiver:
+        tracer = Tracer(OtlpSender("a-service", receiver.url, {}), interval_s=3_600)
+        tracer.record_all([SPAN, odd, HANDLED])
+        tracer.flush()
+        tracer.close()
+        assert (len(receiver.spans()), tracer.dropped) == (3, 1)
 
 
 class Away:
