@@ -186,8 +186,9 @@ class AgentTracing:
         if pair is None:
             pair = self._pair(*place)
         attempt, error, to = event.attempt, run.error, event.workflow_id
+        notes = None if run.shown is None else run.shown.notes()
         texts = (event.step_id, event.id, to)
-        if has_answer and error is None and run.shown is None and parent_id != _NO_SPAN and attempt == tries == 1:
+        if has_answer and error is None and notes is None and parent_id != _NO_SPAN and attempt == tries == 1:
             began_ns, offset = run.began_ns, record.offset
             self._tracer.record(
                 plain_span(
@@ -198,7 +199,6 @@ class AgentTracing:
         if parent_id == _NO_SPAN:
             parent_id = ""
         values = (*texts, record.offset, attempt if attempt > 1 else None, tries if tries > 1 else None)
-        notes = None if run.shown is None else run.shown.notes()
         if run.traceback is not None and error is not None:
             notes = _with_exception(notes, error, run.traceback, ended_ns)
         span = new_span((pair.first, trace_id, span_id, parent_id, run.began_ns, ended_ns, values, error, (), notes))
