@@ -33,7 +33,7 @@ from afl_stream.transport import Headers
 from afl_stream.wire.bounded_texts import kept_error, kept_failure
 from afl_stream.wire.codec import Codec
 from afl_stream.wire.event_writers import JSON_CONTENT, EventWriter
-from afl_stream.wire.headers import EventHeaders, HeaderForm, headers_for, packed, unpacked
+from afl_stream.wire.headers import EventHeaders, HeaderForm, MilestoneHeaders, unpacked
 from afl_stream.wire.messages import Lifecycle
 from afl_stream.wire.new_records import NewEvent
 
@@ -116,6 +116,7 @@ class OutboxDispatch:
         self._topology = topology
         self._lanes, self._lane_of = lanes, lanes.lane_of
         self._tokens = tokens
+        self._milestone_headers = MilestoneHeaders(source=SOURCE, form=codec.header_form)
         #: By the identity of the facet's plan, and dropped with it: its hash would cost a call for each event.
         self._writers: dict[int, tuple[EventWriter, str, EventHeaders]] = {}
 
@@ -239,5 +240,7 @@ class OutboxDispatch:
         topic = self._topology.lifecycle()
         value = self._codec.encode(milestone, topic)
         key = milestone.workflow_id.encode()
-        headers = packed((*headers_for(milestone, source=SOURCE, form=self._codec.header_form), *more))
-        effects.outbox.append(OutboxRecord(lane, topic, key, value, headers))
+        headers = self._milestone_headers.of(milestone)
+        if more:
+            headers = (*unpacked(headers), *more)
+        effects.outbox.append(_outbox_record((lane, topic, key, value, headers)))

@@ -193,6 +193,30 @@ class ContinueHeaders(_RecurringHeaders):
         return headers + trace_context(caused_by)
 
 
+class MilestoneHeaders:
+    """The headers of one sender's milestones, packed, as `headers_for` gives them."""
+
+    def __init__(self, *, source: str, form: HeaderForm = HeaderForm.COMPACT) -> None:
+        self._source = source
+        self._form = form
+        #: The beginning of the structured header, by the milestone's kind.
+        self._starts: dict[str, str] = {}
+
+    def of(self, milestone: Lifecycle) -> Headers | bytes:
+        """Return the headers of one milestone."""
+        if self._form is not HeaderForm.COMPACT:
+            return packed(headers_for(milestone, source=self._source, form=self._form))
+        kind = milestone.kind
+        start = self._starts.get(kind)
+        if start is None:
+            start = f'{start_of(event_type=_milestone_type(kind), source=self._source)}"id":'
+            self._starts[kind] = start
+        return (
+            f'{start}{quoted(_milestone_id(milestone))},"subject":{quoted(milestone.step_id or milestone.workflow_id)},'
+            f'"time":"{rfc3339(milestone.at)}"}}'
+        ).encode()
+
+
 class TopicEventHeaders(_RecurringHeaders):
     """The headers of one sender's topic events. Those that are the same in all of them are made once."""
 
@@ -247,14 +271,7 @@ def cloud_event_id(message: Message) -> str:
     if isinstance(message, ExternalEvent):
         return message.id or f"{message.workflow_id}:{message.name}:{message.created_at or 0}"
     if isinstance(message, Lifecycle):
-        suffix = "" if message.command_id is None else f":{message.command_id}"
-        if message.kind == CONTINUED and message.outputs is not None:
-            # A workflow may continue more than once in a millisecond.
-            suffix += f"/{message.outputs.get('execution')}"
-        elif message.kind == STEP_STARTED and message.outputs is not None:
-            # So may a step be tried again.
-            suffix += f"#{message.outputs.get('attempt')}"
-        return f"{message.step_id or message.workflow_id}:{message.kind}:{message.at}{suffix}"
+        return _milestone_id(message)
     if isinstance(message, ProgramDefinition):
         return message.fingerprint
     if isinstance(message, ProgramPointer):
@@ -277,6 +294,17 @@ def cloud_event_id(message: Message) -> str:
     return f"{answered}:{type(message).__name__}"
 
 
+def _milestone_id(milestone: Lifecycle) -> str:
+    suffix = "" if milestone.command_id is None else f":{milestone.command_id}"
+    if milestone.kind == CONTINUED and milestone.outputs is not None:
+        # A workflow may continue more than once in a millisecond.
+        suffix += f"/{milestone.outputs.get('execution')}"
+    elif milestone.kind == STEP_STARTED and milestone.outputs is not None:
+        # So may a step be tried again.
+        suffix += f"#{milestone.outputs.get('attempt')}"
+    return f"{milestone.step_id or milestone.workflow_id}:{milestone.kind}:{milestone.at}{suffix}"
+
+
 def _command_id(about: str, command: Command | ScheduleCommand) -> str:
     suffix = "" if command.command_id is None else f":{command.command_id}"
     return f"{about}:{type(command).__name__}{suffix}"
@@ -285,4 +313,8 @@ def _command_id(about: str, command: Command | ScheduleCommand) -> str:
 def _type_of(message: Message) -> str:
     if isinstance(message, Event):
         return f"afl.event.{message.event_type}"
-    return f"afl.{message.kind}" if isinstance(message, Lifecycle) else f"afl.{type(message).__name__}"
+    return _milestone_type(message.kind) if isinstance(message, Lifecycle) else f"afl.{type(message).__name__}"
+
+
+def _milestone_type(kind: str) -> str:
+    return f"afl.{kind}"

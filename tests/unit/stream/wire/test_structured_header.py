@@ -15,6 +15,7 @@ from afl_stream.wire.headers import (
     ContinueHeaders,
     EventHeaders,
     HeaderForm,
+    MilestoneHeaders,
     NamedHeaders,
     header,
     headers_for,
@@ -102,6 +103,22 @@ def test_headers_made_once_are_those_of_any_record(form: HeaderForm, event_id: s
 
     assert _same(unpacked(made), headers_for(event, source="/e", form=form))
     assert _same(of_answer, headers_for(answer, source="/a", at_ms=at, form=form))
+
+
+@pytest.mark.parametrize("form", list(HeaderForm))
+@pytest.mark.parametrize(
+    "milestone",
+    [
+        Lifecycle(workflow_id="w", kind="workflow.completed", at=5, outputs={"r": 1}),
+        Lifecycle(workflow_id="w", kind="step.started", at=6, step_id='w:"ab', outputs={"attempt": 2}),
+        Lifecycle(workflow_id="w", kind="workflow.continued", at=7, outputs={"execution": 2}),
+        Lifecycle(workflow_id="日本", kind="step.retried", at=0, command_id="c"),
+    ],
+)
+def test_headers_of_milestones_are_those_of_any_record(form: HeaderForm, milestone: Lifecycle) -> None:
+    recurring = MilestoneHeaders(source="/e", form=form)
+
+    assert recurring.of(milestone) == recurring.of(milestone) == packed(headers_for(milestone, source="/e", form=form))
 
 
 def _same(one: Headers, other: Headers) -> bool:
