@@ -16,7 +16,7 @@ import pytest
 
 from afl.engine.model.store import Batch, TimerKind, TimerRow
 from afl.engine.states import EventState, StepState
-from afl.stores.sqlite.schema import FORMAT
+from afl.stores.sqlite.migrations import FORMAT
 from afl.stores.sqlite.store import SqliteStore
 from tests.compatibility.dumps import sql_of
 from tests.contract.store_rows import change, step_document, without_identity, without_waiting, workflow_row

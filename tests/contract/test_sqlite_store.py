@@ -25,7 +25,8 @@ from afl.engine.errors import (
 from afl.engine.model.entities import TaskState
 from afl.engine.model.store import Batch, PositionMove
 from afl.stores.documents import encode_step
-from afl.stores.sqlite.schema import APPLICATION_ID, FORMAT, OLDEST_FORMAT
+from afl.stores.sqlite.migrations import FORMAT, OLDEST_FORMAT
+from afl.stores.sqlite.schema import APPLICATION_ID
 from afl.stores.sqlite.store import SqliteStore
 from tests.contract.public_face_contract import PublicFaceContract
 from tests.contract.store_contract import DurableContract, StoreContract
@@ -458,6 +459,31 @@ def test_a_store_of_the_format_before_continues(path: Path) -> None:
     assert again.positions() == {known: 6}
     assert [step.id for step in again.load_steps("w")] == ["w:a"]
     again.close()
+
+
+def test_a_store_that_is_brought_up_says_so_once(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    store_of_format_1(path)
+
+    SqliteStore(path, create=False).close()
+    SqliteStore(path, create=False).close()
+
+    (said,) = [record.getMessage() for record in caplog.records]
+    assert f"{path} was of format 1 and is now of format {FORMAT}: older releases refuse it" in said
+
+
+def test_a_store_of_the_format_before_is_left_alone_while_another_process_has_it_open(path: Path) -> None:
+    store_of_format_1(path)
+    with closing(sqlite3.connect(path)) as older:
+        assert older.execute("PRAGMA journal_mode = WAL").fetchone() == ("wal",)
+        older.execute("SELECT count(*) FROM step").fetchall()
+
+        with pytest.raises(StoreUnavailable, match=r"it is of format 1, and becomes .*end those of the older release"):
+            SqliteStore(path, create=False, busy_timeout_s=0.1)
+
+        assert older.execute("PRAGMA user_version").fetchone() == (1,)
+        older.execute("UPDATE workflow SET runnable = 1")
+        older.rollback()
+    SqliteStore(path, create=False, busy_timeout_s=0.1).close()
 
 
 def test_a_store_of_the_format_before_and_of_another_prefix_is_left_alone(path: Path) -> None:

@@ -26,6 +26,7 @@ from afl.engine.errors import ForeignStore, StoreCorrupt, StoreMissing, StoreUna
 from afl.engine.model.store_identity import new_store_id
 from afl.engine.versions import VERSIONS, check_maker
 from afl.stores.deadlines import ASKING, timers_of_deadlines
+from afl.stores.formats import report_migration
 from afl.stores.mongo.documents import (
     HISTORY,
     OUTBOX,
@@ -337,7 +338,9 @@ class Connection:
             self._make_collections()
             if found["format"] <= _WITHOUT_TIMERS:
                 self._add_timers()
-            store.update_one({"_id": "identity", "format": found["format"]}, {"$set": {"format": FORMAT}})
+            done = store.update_one({"_id": "identity", "format": found["format"]}, {"$set": {"format": FORMAT}})
+            if done.modified_count:  # Another process may have been faster.
+                report_migration(self.name, found["format"], FORMAT)
         try:
             check_maker(found["versions"], self.name)
         except ValueError as error:

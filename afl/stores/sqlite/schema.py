@@ -21,22 +21,20 @@ from afl.core.process.private_files import make_private_file, protect, warn_of_r
 from afl.core.text.exception_text import exception_text
 from afl.core.text.printable import printable
 from afl.engine.errors import ForeignStore, StoreCorrupt, StoreUnavailable
-from afl.engine.model.store import StepDocument
 from afl.engine.model.store_identity import new_store_id
 from afl.engine.versions import VERSIONS, check_maker
-from afl.stores.deadlines import ASKING, timers_of_deadlines
-from afl.stores.documents import decode_step
 from afl.stores.public.store import ENTITY_TABLES, RUNNING_TASK_INDEX, EntityTable
+from afl.stores.sqlite.migrations import (
+    EVENTS_AND_TIME,
+    FORMAT,
+    add_what_is_newer,
+    check_format,
+    migrate,
+)
 from afl.stores.sqlite.waiting import SLICE_S, holders_of, waited_for
-from afl.stores.stored_text import key_of, text_of
 
 #: The mark of our files, in their header. Never change it.
 APPLICATION_ID: Final = 0x41464C53  # "AFLS"
-#: The version of the tables below, in the file's header. Raise it with every change; older formats are migrated to it.
-FORMAT: Final = 6
-#: The oldest format that is migrated when a store is opened.
-OLDEST_FORMAT: Final = 1
-
 #: Pages kept in memory per connection, in KiB.
 _CACHE_KIB: Final = 16_384
 
@@ -79,73 +77,6 @@ CREATE INDEX logs_runner ON logs(runner_id);
 CREATE INDEX tombstones_age ON tombstones(state, purged_at_ms);
 """
 
-#: Timers, histories, schedules. Ordinary workflows have none of them. A history's rows are in the order of their
-#: arrival, as steps are; its indexes lead to the pending events of a workflow, and to those of a workflow that is still
-#: to come.
-_EVENTS_AND_TIME: Final = """
-CREATE TABLE timer(step_id PRIMARY KEY, workflow_id NOT NULL, kind TEXT NOT NULL, due_at_ms INTEGER NOT NULL)
-    WITHOUT ROWID;
-CREATE INDEX timer_due ON timer(due_at_ms, step_id);
-CREATE INDEX timer_workflow ON timer(workflow_id, due_at_ms, step_id);
-CREATE TABLE history(
-    sequence INTEGER PRIMARY KEY, workflow_id NOT NULL, number INTEGER NOT NULL, kind TEXT NOT NULL,
-    execution INTEGER NOT NULL, at_ms INTEGER NOT NULL, event_id NOT NULL, is_pending INTEGER NOT NULL,
-    until_execution INTEGER NOT NULL, expires_at_ms INTEGER NOT NULL, document BLOB NOT NULL);
-CREATE UNIQUE INDEX history_number ON history(workflow_id, number);
-CREATE UNIQUE INDEX history_event ON history(workflow_id, event_id) WHERE event_id <> '';
-CREATE INDEX history_pending ON history(workflow_id, number) WHERE is_pending = 1;
-CREATE INDEX history_early ON history(workflow_id, expires_at_ms) WHERE is_pending = 1 AND expires_at_ms > 0;
-CREATE TABLE schedule(id PRIMARY KEY, revision INTEGER NOT NULL, next_at_ms INTEGER, document BLOB NOT NULL)
-    WITHOUT ROWID;
-CREATE INDEX schedule_due ON schedule(next_at_ms, id) WHERE next_at_ms IS NOT NULL;
-"""
-
-_INDEX_OF_RUNNING_TASKS: Final = (
-    "CREATE INDEX IF NOT EXISTS tasks_running ON tasks(task_list_name) WHERE state = 'running'"
-)
-
-#: From format 1, whose positions lacked the id of the topic: '' stands for that.
-_FROM_FORMAT_1: Final = (
-    "ALTER TABLE position RENAME TO position_1",
-    """
-    CREATE TABLE position(
-        cluster_id, topic, partition INTEGER, topic_id, next_offset INTEGER NOT NULL,
-        PRIMARY KEY (cluster_id, topic, partition, topic_id)) WITHOUT ROWID
-    """,
-    "INSERT INTO position SELECT cluster_id, topic, partition, '', next_offset FROM position_1",
-    "DROP TABLE position_1",
-)
-
-#: From format 2, which lacked tombstones and versions of programs.
-_FROM_FORMAT_2: Final = (
-    "ALTER TABLE program ADD COLUMN versions TEXT",
-    "CREATE TABLE tombstones("
-    "sequence INTEGER PRIMARY KEY, key UNIQUE NOT NULL, state, purged_at_ms, document BLOB NOT NULL)",
-    "CREATE INDEX tombstones_age ON tombstones(state, purged_at_ms)",
-)
-#: From format 3, whose stores lacked an id. One statement for each column: SQLite adds one at a time.
-_FROM_FORMAT_3: Final = (
-    "ALTER TABLE store ADD COLUMN id TEXT NOT NULL DEFAULT ''",
-    "ALTER TABLE store ADD COLUMN marks TEXT NOT NULL DEFAULT ''",
-    "UPDATE store SET id = lower(hex(randomblob(16)))",
-)
-#: From format 4, which had no timers, histories and schedules.
-_FROM_FORMAT_4: Final = tuple(filter(str.strip, _EVENTS_AND_TIME.split(";")))
-#: From format 5, whose rows were written whole each time, and whose headers were JSON. Rows stay as they are: columns
-#: without a value say that nothing has changed since the document, and headers are read in both forms.
-_FROM_FORMAT_5: Final = (
-    "ALTER TABLE workflow ADD COLUMN steps INTEGER",
-    "ALTER TABLE workflow ADD COLUMN iterations INTEGER",
-    "ALTER TABLE workflow ADD COLUMN updated_at_ms INTEGER",
-    "CREATE INDEX workflow_status ON workflow(status, created_at_ms, id)",
-    "CREATE INDEX workflow_name ON workflow(name, created_at_ms, id)",
-    "ALTER TABLE step ADD COLUMN change BLOB",
-)
-#: The last format without timers.
-_WITHOUT_TIMERS: Final = 4
-#: The migration of each format to the next one.
-_MIGRATIONS: Final = {1: _FROM_FORMAT_1, 2: _FROM_FORMAT_2, 3: _FROM_FORMAT_3, 4: _FROM_FORMAT_4, 5: _FROM_FORMAT_5}
-
 
 def _entity_table(table: EntityTable) -> str:
     columns = "".join(f", {name}" for name in table.columns)
@@ -156,7 +87,7 @@ def _entity_table(table: EntityTable) -> str:
 
 def _statements() -> list[str]:
     tables = _TABLES.format(running=RUNNING_TASK_INDEX).split(";")
-    return [*map(_entity_table, ENTITY_TABLES.values()), *filter(str.strip, tables), *_FROM_FORMAT_4]
+    return [*map(_entity_table, ENTITY_TABLES.values()), *filter(str.strip, tables), *EVENTS_AND_TIME]
 
 
 #: Names for which SQLite opens a database of one connection.
@@ -169,9 +100,9 @@ def open_store_file(path: Path, prefix: str, *, create: bool, busy_timeout_s: fl
     The file's own header is read first, so that SQLite never touches a foreign file. A new store is made in one
     transaction, its mark included, before the file is switched to a write-ahead log: a crash leaves a file without
     tables or a store, and of two processes that make it at the same time the second finds it made. A store of an older
-    format is migrated to this one, in one transaction too.
+    format is migrated to this one, in one transaction too, while no other process has it open.
 
-    The wait for a file that another process has locked lasts up to `busy_timeout_s`.
+    The wait for a file that another process has locked, or has open in an older format, lasts up to `busy_timeout_s`.
 
     Raises StoreUnavailable (directory missing or not writable, no such file, in memory, locked), StoreCorrupt (not a
     SQLite file, or damaged), ForeignStore (another program's file, another prefix's, or another format's),
@@ -208,8 +139,8 @@ def _open(path: Path, prefix: str, busy_timeout_s: float, *, is_new: bool) -> sq
         if is_new:
             _make_tables(connection, prefix)
         _check_identity(path, connection, prefix)
-        _migrate(path, connection)
-        _add_what_is_newer(connection)
+        migrate(path, connection)
+        add_what_is_newer(connection)
         connection.execute("PRAGMA journal_mode = WAL")
     except BaseException:
         connection.close()
@@ -282,17 +213,7 @@ def _check_header(path: Path, header: bytes) -> None:
             expected=f"a workflow store (application id {APPLICATION_ID:#010x})",
         )
     (found,) = struct.unpack_from(">I", header, USER_VERSION_AT)
-    _check_format(path, found)
-
-
-def _check_format(path: Path, found: int) -> None:
-    if not OLDEST_FORMAT <= found <= FORMAT:
-        remedy = "upgrade this process" if found > FORMAT else "open it with an older release first"
-        raise ForeignStore(
-            path=str(path),
-            found=f"a workflow store of format {found}",
-            expected=f"format {OLDEST_FORMAT} to {FORMAT}: {remedy}",
-        )
+    check_format(path, found)
 
 
 def _make_tables(connection: sqlite3.Connection, prefix: str) -> None:
@@ -318,7 +239,7 @@ def _make_tables(connection: sqlite3.Connection, prefix: str) -> None:
 
 def _check_identity(path: Path, connection: sqlite3.Connection, prefix: str) -> None:
     # Checked again from inside: a newer format may still be in the write-ahead log only.
-    _check_format(path, connection.execute("PRAGMA user_version").fetchone()[0])
+    check_format(path, connection.execute("PRAGMA user_version").fetchone()[0])
     try:
         row = connection.execute("SELECT prefix, versions FROM store").fetchone()
     except sqlite3.OperationalError as error:
@@ -335,64 +256,3 @@ def _check_identity(path: Path, connection: sqlite3.Connection, prefix: str) -> 
         check_maker(row[1], str(path))
     except ValueError as error:
         raise StoreCorrupt(path=str(path), reason=exception_text(error)) from error
-
-
-def _migrate(path: Path, connection: sqlite3.Connection) -> None:
-    (found,) = connection.execute("PRAGMA user_version").fetchone()
-    if found == FORMAT:
-        return
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        # Another process may have been faster.
-        (found,) = connection.execute("PRAGMA user_version").fetchone()
-        _check_format(path, found)
-        for older in range(found, FORMAT):
-            for statement in _MIGRATIONS[older]:
-                connection.execute(statement)
-        if found <= _WITHOUT_TIMERS:
-            _add_timers(connection)
-        connection.execute(f"PRAGMA user_version = {FORMAT}")
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
-
-
-def _add_timers(connection: sqlite3.Connection) -> None:
-    """Give the unanswered events of older releases the timers of their deadlines."""
-    rows = connection.execute("SELECT id, revision, state, document FROM step WHERE state = ?", (ASKING,))
-
-    def read(row: tuple[str | bytes, int, str | bytes, bytes]) -> StepDocument:
-        return decode_step(text_of(row[0]), row[1], text_of(row[2]), row[3])
-
-    timers = [
-        (key_of(timer.step_id), key_of(timer.workflow_id), timer.kind.value, timer.due_at_ms)
-        for timer in timers_of_deadlines(rows, read)
-    ]
-    connection.executemany("INSERT INTO timer(step_id, workflow_id, kind, due_at_ms) VALUES (?, ?, ?, ?)", timers)
-
-
-def _add_what_is_newer(connection: sqlite3.Connection) -> None:
-    """Create what stores of this format may lack: the index of running tasks, and the column beside a program's text.
-
-    Older releases still work on such a store, beside this one: SQLite maintains the index, and their rows leave the
-    column empty.
-    """
-    if connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'tasks_running'").fetchone() is None:
-        connection.execute(_INDEX_OF_RUNNING_TASKS)
-    if not _has_annotations(connection):
-        connection.execute("BEGIN IMMEDIATE")
-        try:
-            # Another process may have been faster.
-            if not _has_annotations(connection):
-                connection.execute("ALTER TABLE program ADD COLUMN annotations BLOB")
-            connection.execute("COMMIT")
-        except BaseException:
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
-            raise
-
-
-def _has_annotations(connection: sqlite3.Connection) -> bool:
-    return any(column[1] == "annotations" for column in connection.execute("PRAGMA table_info(program)"))
