@@ -27,7 +27,7 @@ class Party:
     """One process. What it writes goes to two files, `NAME.out` and `NAME.err`."""
 
     def __init__(
-        self, name: str, folder: Path, words: Sequence[str], environment: Mapping[str, str], python: str
+        self, name: str, folder: Path, words: Sequence[str], environment: Mapping[str, str], python: str, tree: Path
     ) -> None:
         self.name = name
         self.out, self._err = folder / f"{name}.out", folder / f"{name}.err"
@@ -35,7 +35,7 @@ class Party:
             self._process = subprocess.Popen(
                 [*leash_to(os.getpid()), python, "-m", *words],
                 cwd=folder,
-                env={**os.environ, **environment, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"},
+                env={**os.environ, **environment, "PYTHONPATH": str(tree), "PYTHONUNBUFFERED": "1"},
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=err,
@@ -169,10 +169,18 @@ class Processes(AbstractContextManager["Processes"]):
         self.started: list[Party] = []
 
     def start(
-        self, role: str, *words: str, environment: Mapping[str, str], python: str | Path = sys.executable
+        self,
+        role: str,
+        *words: str,
+        environment: Mapping[str, str],
+        python: str | Path = sys.executable,
+        tree: Path = ROOT,
     ) -> Party:
-        """Start `python -m MODULE ARGUMENTS...`, by default with this interpreter; the role is for its name."""
-        party = Party(f"{len(self.started)}-{role}", self._folder, words, environment, str(python))
+        """Start `python -m MODULE ARGUMENTS...`, by default with this interpreter; the role is for its name.
+
+        `tree` has the modules: this source tree, or another release's.
+        """
+        party = Party(f"{len(self.started)}-{role}", self._folder, words, environment, str(python), tree)
         self.started.append(party)
         return party
 

@@ -41,7 +41,12 @@ def waited_for(path: Path, attempt: Callable[[], T], timeout_s: float, stop: Sto
     process is to end.
     """
     began_s = time.monotonic()
-    with WAITS.on(f"the store {path}", lambda: f", which is locked{holders_of(path)}, {timeout_s:g} s at most"):
+    reason = ""
+
+    def detail() -> str:
+        return f", which is locked{holders_of(path)}{reason}, {timeout_s:g} s at most"
+
+    with WAITS.on(f"the store {path}", detail):
         while True:
             try:
                 return attempt()
@@ -50,5 +55,7 @@ def waited_for(path: Path, attempt: Callable[[], T], timeout_s: float, stop: Sto
                 is_over = waited_s >= timeout_s or (stop.is_set() and waited_s >= _LAST_WAIT_S)
                 if not is_locked(error) or is_over:
                     raise
+                if type(error) is not sqlite3.OperationalError:  # One of ours, which says more than that it is locked.
+                    reason = f" ({error})"
                 # SQLite does not always wait by itself.
                 time.sleep(0.005)
