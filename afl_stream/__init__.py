@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from afl_stream.agent.resources import AgentConfig as AgentConfig
     from afl_stream.audit.audit import Audit as Audit
     from afl_stream.audit.config import AuditConfig as AuditConfig
+    from afl_stream.client.async_client import AsyncClient as AsyncClient
     from afl_stream.client.client import AttemptNeeded as AttemptNeeded
     from afl_stream.client.client import Client as Client
     from afl_stream.client.external_events import EventOutcome as EventOutcome
@@ -48,6 +49,7 @@ _HOMES = {
     "afl.core.handlers.retry": "RetryPolicy",
     "afl.core.handlers.calling": "Deferred",
     "afl_stream.audit.audit": "Audit",
+    "afl_stream.client.async_client": "AsyncClient",
     "afl_stream.client.client": "AttemptNeeded Client",
     "afl_stream.client.external_events": "EventOutcome EventReceipt",
     "afl_stream.client.milestones": "Milestones NotAnswered NotInTime",
@@ -66,6 +68,7 @@ __all__ = [
     "__version__",
     "Agent",
     "AgentConfig",
+    "AsyncClient",
     "AttemptNeeded",
     "Audit",
     "AuditConfig",

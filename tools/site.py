@@ -38,7 +38,7 @@ _LEFT_OUT: Final = frozenset({"node_modules", "__pycache__", ".venv", "target", 
 _SECTIONS: Final[Mapping[str, Sequence[str]]] = {
     "Start": ("README.md", "docs/examples.md", "docs/running.md", "docs/dashboard.md", "docs/commands.md"),
     "Language": ("docs/language/*", "docs/language-tools.md", "docs/editors.md", "docs/scripts.md", "docs/codegen.md"),
-    "Workflows": ("docs/guide/*", "docs/delivery.md"),
+    "Workflows": ("docs/guide/*", "docs/client.md", "docs/delivery.md"),
     "Agents": (
         *("docs/agents.md", "docs/any-language.md", "schemas/README.md", "docs/schemas.md", "docs/runners.md"),
         *("docs/gateway.md", "docs/claude.md", "docs/mcp.md", "clients/*/README.md"),

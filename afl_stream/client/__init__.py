@@ -5,12 +5,16 @@ from typing import TYPE_CHECKING
 from afl.core.lazy_names import lazy_names
 
 if TYPE_CHECKING:
+    from afl_stream.client.answering import AttemptNeeded as AttemptNeeded
+    from afl_stream.client.async_answers import ClientNotOpen as ClientNotOpen
+    from afl_stream.client.async_client import AsyncClient as AsyncClient
+    from afl_stream.client.async_milestones import AsyncMilestones as AsyncMilestones
     from afl_stream.client.bulk_starts import SameIdTwice as SameIdTwice
     from afl_stream.client.bulk_starts import StartRefused as StartRefused
     from afl_stream.client.bulk_starts import StartRequest as StartRequest
     from afl_stream.client.bulk_starts import StartsNotSent as StartsNotSent
-    from afl_stream.client.client import AttemptNeeded as AttemptNeeded
     from afl_stream.client.client import Client as Client
+    from afl_stream.client.ends import NotEnded as NotEnded
     from afl_stream.client.external_events import EventOutcome as EventOutcome
     from afl_stream.client.external_events import EventReceipt as EventReceipt
     from afl_stream.client.milestones import Milestones as Milestones
@@ -24,7 +28,12 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "afl_stream.client.bulk_starts": "SameIdTwice StartRefused StartRequest StartsNotSent",
-    "afl_stream.client.client": "AttemptNeeded Client",
+    "afl_stream.client.answering": "AttemptNeeded",
+    "afl_stream.client.async_answers": "ClientNotOpen",
+    "afl_stream.client.async_client": "AsyncClient",
+    "afl_stream.client.async_milestones": "AsyncMilestones",
+    "afl_stream.client.client": "Client",
+    "afl_stream.client.ends": "NotEnded",
     "afl_stream.client.external_events": "EventOutcome EventReceipt",
     "afl_stream.wire.command_answers": "REJECTED RefusedByEvaluator",
     "afl_stream.schedules.spec": "Overlap ScheduleRefused ScheduleSpec",
@@ -32,12 +41,16 @@ _HOMES = {
 }
 
 __all__ = [
+    "AsyncClient",
+    "AsyncMilestones",
     "AttemptNeeded",
     "Client",
+    "ClientNotOpen",
     "EventOutcome",
     "EventReceipt",
     "Milestones",
     "NotAnswered",
+    "NotEnded",
     "NotInTime",
     "Overlap",
     "REJECTED",
@@ -56,6 +69,7 @@ if not TYPE_CHECKING:
 
 #: Modules that other packages import; the others are private to this one.
 PUBLIC_MODULES = (
+    "async_client",
     "bulk_starts",
     "client",
     "external_events",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
 
@@ -10,16 +11,18 @@ from afl.compiled.program import CompiledProgram
 from afl.core.clock import epoch_ms
 from afl.core.ids import time_ordered_id
 from afl_stream.acls import not_listed
+from afl_stream.client.answering import AnswerConnection
+from afl_stream.client.answering import AttemptNeeded as AttemptNeeded
 from afl_stream.client.bulk_starts import BulkStarts, StartCheck, StartRequest, StartRoute
 from afl_stream.client.connection import SOURCE as SOURCE
 from afl_stream.client.connection import drawn_id as drawn_id
+from afl_stream.client.ends import ENDS_BY_STATUS, NotEnded, next_end, past_end
 from afl_stream.client.external_events import EventReceipt, event_to_raise, receipt_of, when_unanswered
 from afl_stream.client.milestones import Milestones as Milestones
 from afl_stream.client.milestones import NotAnswered as NotAnswered
 from afl_stream.client.milestones import NotInTime as NotInTime
 from afl_stream.client.pausing import pauses_now, put_pause
 from afl_stream.client.schedules import ScheduleConnection
-from afl_stream.errors import StreamError
 from afl_stream.programs.definitions import deploy
 from afl_stream.topics.budget import require_budget
 from afl_stream.topics.creation import create_missing
@@ -27,12 +30,10 @@ from afl_stream.topics.declared import TopicPlan, few_copies
 from afl_stream.transport import TransportError
 from afl_stream.wire.command_answers import REJECTED as REJECTED
 from afl_stream.wire.command_answers import RefusedByEvaluator as RefusedByEvaluator
-from afl_stream.wire.headers import COMMAND_HEADER
 from afl_stream.wire.messages import (
     CancelWorkflow,
     ContinueAsNew,
     DescribeWorkflow,
-    FailureReason,
     Lifecycle,
     Pause,
     RerunStep,
@@ -40,10 +41,7 @@ from afl_stream.wire.messages import (
     RetryStep,
     RunAgain,
     StartWorkflow,
-    StepContinue,
-    StepFailed,
     check_workflow_id,
-    event_id_of,
     workflow_of,
 )
 from afl_stream.wire.milestone_kinds import WORKFLOW_PAUSED, WORKFLOW_RESUMED
@@ -52,17 +50,7 @@ from afl_stream.wire.shapes import check_ids
 _log = logging.getLogger(__name__)
 
 
-class AttemptNeeded(StreamError):
-    """Answers must carry a token in this deployment, and the token depends on the attempt that is answered."""
-
-    def __init__(self, step_id: str) -> None:
-        super().__init__(
-            f"step {step_id}: answers must carry a token in this deployment, so give the attempt that this one is for"
-        )
-        self.step_id = step_id
-
-
-class Client(ScheduleConnection):
+class Client(AnswerConnection, ScheduleConnection):
     """A deployment seen from outside. Needs only the transport: no store, no engine. Belongs to one thread."""
 
     # --- topics and programs ------------------------------------------------------------------------------------
@@ -194,13 +182,14 @@ class Client(ScheduleConnection):
         *,
         workflow_id: str | None = None,
         program: str | None = None,
+        command_id: str | None = None,
         answer_timeout_s: float | None = None,
     ) -> Lifecycle | None:
         """Ask for a workflow to be started as `start` does, and return the evaluator's answer if it waits for one.
 
         The answer's `kind` is `command.repeated` if the run existed before. Raises as `start`.
         """
-        command_id = None if answer_timeout_s is None else drawn_id()
+        command_id = command_id or (None if answer_timeout_s is None else drawn_id())
         command = self._start_command(workflow, inputs, workflow_id, program, None, command_id)
         return self._give(command, answer_timeout_s)
 
@@ -329,56 +318,23 @@ class Client(ScheduleConnection):
         assert answer is not None
         return answer
 
-    def continue_step(
-        self,
-        step_id: str,
-        result: Mapping[str, object],
-        *,
-        attempt: int | None = None,
-        answer_timeout_s: float | None = None,
-    ) -> Lifecycle | None:
-        """Answer a step's event with a result; without an attempt, the answer is for the current one.
+    def wait(self, workflow_id: str, *, timeout_s: float) -> Lifecycle:
+        """Wait for the end of a run, and return it as a milestone.
 
-        With `answer_timeout_s` it waits until an evaluator has read the answer, and returns the evaluator's reply: its
-        `kind` is `command.applied`, or `answer.parked` where the step has not asked yet. Raises IdRefused,
-        ValueRefused, BrokerUnavailable, and AttemptNeeded where tokens are on; when it waits, also RefusedByEvaluator
-        and NotAnswered.
+        Its `kind` is `workflow.completed`, with the `outputs`; `workflow.error`, with the `error`; or
+        `workflow.cancelled`. A run that has ended already ends the wait at once; outputs and error are None where the
+        lifecycle topic has dropped its end. Raises IdRefused, RefusedByEvaluator for a run that does not exist, and
+        NotInTime: nothing was cancelled then.
         """
-        token = self._token(step_id, attempt)
-        answer = StepContinue(step_id=step_id, result=dict(result), attempt=attempt, answer_token=token)
-        return self._answer(answer, answer_timeout_s)
-
-    def fail_step(
-        self,
-        step_id: str,
-        message: str,
-        error_type: str = "Failed",
-        *,
-        attempt: int | None = None,
-        answer_timeout_s: float | None = None,
-    ) -> Lifecycle | None:
-        """Answer a step's event with a failure. Returns and raises as `continue_step`."""
-        token = self._token(step_id, attempt)
-        reason = FailureReason(type=error_type, message=message)
-        failed = StepFailed(step_id=step_id, error=reason, attempt=attempt, answer_token=token)
-        return self._answer(failed, answer_timeout_s)
-
-    def _answer(self, answer: StepContinue | StepFailed, answer_timeout_s: float | None) -> Lifecycle | None:
-        topic, workflow_id = self.topology.control(), workflow_of(answer.step_id)
-        if answer_timeout_s is None:
-            self._send(topic, workflow_id, answer)
-            return None
-        command_id = drawn_id()
+        deadline_s = time.monotonic() + timeout_s
         with closing(self.milestones(workflow_id)) as milestones:
-            self._send(topic, workflow_id, answer, ((COMMAND_HEADER, command_id.encode()),))
-            return milestones.answer_to(command_id, answer_timeout_s, about=f"the answer of step {answer.step_id}")
-
-    def _token(self, step_id: str, attempt: int | None) -> str | None:
-        if self._tokens is None:
-            return None
-        if attempt is None:
-            raise AttemptNeeded(step_id)
-        return self._tokens.token_for(event_id_of(step_id, attempt), attempt)
+            try:
+                answer = self.describe(workflow_id, answer_timeout_s=timeout_s)
+            except NotAnswered as error:
+                raise NotEnded(workflow_id, timeout_s) from error
+            if answer.status not in ENDS_BY_STATUS:
+                return next_end(milestones, workflow_id, timeout_s, deadline_s)
+        return past_end(self, answer, deadline_s)
 
     # --- external events, and executions ------------------------------------------------------------------------
 
@@ -389,6 +345,7 @@ class Client(ScheduleConnection):
         data: object = None,
         *,
         id: str | None = None,
+        command_id: str | None = None,
         wait: bool = False,
         timeout_s: float = 10.0,
     ) -> EventReceipt:
@@ -396,24 +353,20 @@ class Client(ScheduleConnection):
 
         The workflow need not exist yet. The same `id` counts once; without one a new id is drawn, so that each call is
         an event of its own. With `wait` it waits until an evaluator has read the event, and the receipt has its
-        `outcome`.
+        `outcome`. The evaluator's answer is the milestone with the `command_id`, which is generated where it is needed
+        and not given.
 
         Raises IdRefused, ValueRefused for data that is no AFL value, EventTooLarge, TopicMissing, and BrokerUnavailable
         when the event was not acknowledged; when it waits, NotAnswered after `timeout_s`: the event stays on its topic.
         """
         event = event_to_raise(workflow_id, name, data, drawn_id() if id is None else id, epoch_ms())
-        topic = self.topology.external()
-        if not wait:
-            self._send(topic, workflow_id, event)
-            return receipt_of(event, None)
-        command_id = drawn_id()
-        with closing(self.milestones(workflow_id)) as milestones:
-            self._send(topic, workflow_id, event, ((COMMAND_HEADER, command_id.encode()),))
-            about = f"event {name} of {workflow_id}"
-            try:
-                return receipt_of(event, milestones.answer_to(command_id, timeout_s, about=about))
-            except NotAnswered:
-                raise NotAnswered(about, timeout_s, when_unanswered(event)) from None
+        topic, receipt = self.topology.external(), receipt_of(event)
+        about = f"event {name} of {workflow_id}"
+        try:
+            answer = self._ask(topic, workflow_id, event, command_id, timeout_s if wait else None, about=about)
+        except NotAnswered:
+            raise NotAnswered(about, timeout_s, when_unanswered(receipt.id)) from None
+        return receipt if answer is None else receipt.answered(answer)
 
     def continue_as_new(
         self,

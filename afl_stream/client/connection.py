@@ -21,7 +21,7 @@ from afl_stream.topics.declared import Topology
 from afl_stream.tracing.opening import open_tracer
 from afl_stream.transport import Headers, Transport, produce_acknowledged
 from afl_stream.wire.codec import Codec
-from afl_stream.wire.headers import cloud_event_id, headers_for
+from afl_stream.wire.headers import COMMAND_HEADER, cloud_event_id, headers_for
 from afl_stream.wire.messages import Command, Lifecycle, Message, ScheduleCommand
 
 if TYPE_CHECKING:
@@ -103,17 +103,50 @@ class Connection:
 
     def _give(self, command: Command | ScheduleCommand, answer_timeout_s: float | None) -> Lifecycle | None:
         """Send a command, and return the answer to it if one is waited for."""
-        topic = self.topology.commands()
         key = command.schedule_id if isinstance(command, ScheduleCommand) else command.workflow_id
         if answer_timeout_s is None:
-            self._send(topic, key, command)
+            self._send(self.topology.commands(), key, command)
             return None
-        # Opened first: the answer may come before the command's own acknowledgement.
+        assert command.command_id is not None
+        about = about_command(command)
+        return self._send_and_wait(self.topology.commands(), key, command, command.command_id, answer_timeout_s, about)
+
+    def _ask(
+        self,
+        topic: str,
+        key: str,
+        message: Message,
+        command_id: str | None,
+        answer_timeout_s: float | None,
+        *,
+        about: str,
+    ) -> Lifecycle | None:
+        """Send what is no command, and return the evaluator's answer to it if one is waited for."""
+        if command_id is None:
+            if answer_timeout_s is None:
+                self._send(topic, key, message)
+                return None
+            command_id = drawn_id()
+        headers = ((COMMAND_HEADER, command_id.encode()),)
+        if answer_timeout_s is None:
+            self._send(topic, key, message, headers)
+            return None
+        return self._send_and_wait(topic, key, message, command_id, answer_timeout_s, about, headers)
+
+    def _send_and_wait(
+        self,
+        topic: str,
+        key: str,
+        message: Message,
+        command_id: str,
+        answer_timeout_s: float,
+        about: str,
+        headers: Headers = (),
+    ) -> Lifecycle:
+        # Opened first: the answer may come before the message's own acknowledgement.
         with closing(self.milestones(key)) as milestones:
-            self._send(topic, key, command)
-            assert command.command_id is not None
-            about = f"{type(command).__name__} of {key}"
-            return milestones.answer_to(command.command_id, answer_timeout_s, about=about)
+            self._send(topic, key, message, headers)
+            return milestones.answer_to(command_id, answer_timeout_s, about=about)
 
     def _send(self, topic: str, key: str, message: Message, headers: Headers = ()) -> None:
         if self._tracing is None:
@@ -157,6 +190,12 @@ class Connection:
             since_ms=since_ms,
             redaction=redaction,
         )
+
+
+def about_command(command: Command | ScheduleCommand) -> str:
+    """Return what errors call a command whose answer is waited for."""
+    key = command.schedule_id if isinstance(command, ScheduleCommand) else command.workflow_id
+    return f"{type(command).__name__} of {key}"
 
 
 def drawn_id() -> str:

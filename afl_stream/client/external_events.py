@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
@@ -53,6 +53,17 @@ class EventReceipt:
     step_id: str | None = None
     reason: FailureReason | None = None
 
+    def answered(self, answer: Lifecycle) -> EventReceipt:
+        """Return the receipt with the evaluator's answer."""
+        # An answer of a later release is of a kind that is not known here: the evaluator has the event.
+        return replace(
+            self,
+            outcome=_OUTCOMES.get(answer.kind),
+            status=answer.status,
+            step_id=answer.step_id,
+            reason=answer.error,
+        )
+
 
 def event_to_raise(workflow_id: str, name: str, data: object, event_id: str, now_ms: int) -> ExternalEvent:
     """Return the event to send. Raises IdRefused."""
@@ -68,24 +79,15 @@ def event_to_raise(workflow_id: str, name: str, data: object, event_id: str, now
     )
 
 
-def when_unanswered(event: ExternalEvent) -> str:
+def when_unanswered(event_id: str) -> str:
     """Return what a sender should know that waits in vain: it may not know the id that was drawn."""
     return (
         "the event stays on its topic, and an evaluator reads it as soon as one runs; "
-        f"raised again with its id it counts once: {event.id}"
+        f"raised again with its id it counts once: {event_id}"
     )
 
 
-def receipt_of(event: ExternalEvent, answer: Lifecycle | None) -> EventReceipt:
-    """Return the receipt of an event by the evaluator's answer; None: it was not asked for."""
+def receipt_of(event: ExternalEvent) -> EventReceipt:
+    """Return the receipt of an event whose answer is not known yet."""
     assert event.id is not None
-    return EventReceipt(
-        workflow_id=event.workflow_id,
-        name=event.name,
-        id=event.id,
-        # An answer of a later release is of a kind that is not known here: the evaluator has the event.
-        outcome=None if answer is None else _OUTCOMES.get(answer.kind),
-        status=None if answer is None else answer.status,
-        step_id=None if answer is None else answer.step_id,
-        reason=None if answer is None else answer.error,
-    )
+    return EventReceipt(workflow_id=event.workflow_id, name=event.name, id=event.id)

@@ -32,6 +32,7 @@ SIGNALS: Final = {
     "afl.engine.values.operators.OperationError": "becomes an EvaluationError, which names the expression",
     "afl.engine.execution.waits.InnerFailure": "carries the first cause of a failure up the tree of steps",
     "afl.engine.planning.known_programs._NotCopied": "a tree is not plain JSON, and is read as JSON text",
+    "afl.stores.sqlite.waiting.HeldInOlderFormat": "a locked file like others; becomes a StoreUnavailable",
     "afl.formatting.reader.UnknownConstruct": "becomes a FormatRefused, which names the source",
     "afl.scripts.frames.FramesEnded": "a worker's pipe has ended: the pool starts another one",
     "afl.scripts.frames.FrameTooLarge": "becomes a ScriptFailed",

@@ -31,6 +31,7 @@ _WALKTHROUGHS: list[Any] = [
     pytest.param(_DOCS / "dead-letters.md", marks=[pytest.mark.long, pytest.mark.timeout(300)]),
     pytest.param(_DOCS / "logging.md", marks=[pytest.mark.long, pytest.mark.timeout(300)]),
     pytest.param(_DOCS / "audit.md", marks=[pytest.mark.long, pytest.mark.timeout(300)]),
+    pytest.param(_DOCS / "client.md", marks=[pytest.mark.long, pytest.mark.timeout(300)]),
     pytest.param(_DOCS / "codegen.md", marks=[pytest.mark.long, pytest.mark.timeout(300)]),
     pytest.param(_DOCS / "examples.md", marks=[pytest.mark.long, pytest.mark.timeout(400)]),
     pytest.param(_DOCS / "lifecycle.md", marks=[pytest.mark.long, pytest.mark.timeout(300)]),

@@ -11,7 +11,7 @@ from afl.engine.model.store import StepDocument
 from afl.stores.deadlines import ASKING, timers_of_deadlines
 from afl.stores.documents import decode_step
 from afl.stores.formats import report_migration
-from afl.stores.sqlite.waiting import is_locked
+from afl.stores.sqlite.waiting import HeldInOlderFormat, is_locked
 from afl.stores.stored_text import key_of, text_of
 
 #: The version of a store's tables, in the file's header. Raise it with every change; older formats are migrated to it.
@@ -100,17 +100,6 @@ def check_format(path: Path, found: int) -> None:
         )
 
 
-class _HeldInOlderFormat(sqlite3.OperationalError):
-    """A store to migrate is open elsewhere: by an older release, which would write rows of its own format into it."""
-
-    def __init__(self, found: int) -> None:
-        super().__init__(
-            f"it is of format {found}, and becomes format {FORMAT} only while no other process has it open: "
-            "end those of the older release first"
-        )
-        self.sqlite_errorcode = sqlite3.SQLITE_BUSY
-
-
 def migrate(path: Path, connection: sqlite3.Connection) -> None:
     """Bring a store of an older format up to this one, and say so.
 
@@ -151,12 +140,12 @@ def _take_alone(connection: sqlite3.Connection, found: int) -> None:
         connection.execute("PRAGMA locking_mode = EXCLUSIVE")
         (mode,) = connection.execute("PRAGMA journal_mode = DELETE").fetchone()
         if mode != "delete":
-            raise _HeldInOlderFormat(found)
+            raise HeldInOlderFormat(found, FORMAT)
         connection.execute("BEGIN EXCLUSIVE")
     except sqlite3.OperationalError as error:
         if not is_locked(error):
             raise
-        raise _HeldInOlderFormat(found) from error
+        raise HeldInOlderFormat(found, FORMAT) from error
 
 
 def _add_timers(connection: sqlite3.Connection) -> None:

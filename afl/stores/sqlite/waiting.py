@@ -21,6 +21,17 @@ SLICE_S: Final = 0.5
 _LAST_WAIT_S: Final = 1.0
 
 
+class HeldInOlderFormat(sqlite3.OperationalError):
+    """A store to migrate is open elsewhere: by an older release, which would write rows of its own format into it."""
+
+    def __init__(self, found: int, wanted: int) -> None:
+        super().__init__(
+            f"it is of format {found}, and becomes format {wanted} only while no other process has it open: "
+            "end those of the older release first"
+        )
+        self.sqlite_errorcode = sqlite3.SQLITE_BUSY
+
+
 def is_locked(error: sqlite3.Error) -> bool:
     """Say whether another process has the file, so that waiting may help."""
     code = getattr(error, "sqlite_errorcode", None)
@@ -50,12 +61,14 @@ def waited_for(path: Path, attempt: Callable[[], T], timeout_s: float, stop: Sto
         while True:
             try:
                 return attempt()
+            except HeldInOlderFormat as error:
+                refusal: sqlite3.OperationalError = error
+                reason = f" ({error})"
             except sqlite3.OperationalError as error:
-                waited_s = time.monotonic() - began_s
-                is_over = waited_s >= timeout_s or (stop.is_set() and waited_s >= _LAST_WAIT_S)
-                if not is_locked(error) or is_over:
-                    raise
-                if type(error) is not sqlite3.OperationalError:  # One of ours, which says more than that it is locked.
-                    reason = f" ({error})"
-                # SQLite does not always wait by itself.
-                time.sleep(0.005)
+                refusal = error
+            waited_s = time.monotonic() - began_s
+            is_over = waited_s >= timeout_s or (stop.is_set() and waited_s >= _LAST_WAIT_S)
+            if not is_locked(refusal) or is_over:
+                raise refusal
+            # SQLite does not always wait by itself.
+            time.sleep(0.005)

@@ -126,9 +126,8 @@ def test_a_receipt_has_what_the_evaluator_says(kind: str, outcome: EventOutcome 
     event = event_to_raise("order-17", "approval", 1, "a-1", 5)
     reason = FailureReason(type="TooManyPendingEvents", message="100 events")
 
-    receipt = receipt_of(
-        event,
-        Lifecycle(workflow_id="order-17", kind=kind, at=6, step_id="order-17:0a", status="PAUSED", error=reason),
+    receipt = receipt_of(event).answered(
+        Lifecycle(workflow_id="order-17", kind=kind, at=6, step_id="order-17:0a", status="PAUSED", error=reason)
     )
 
     assert receipt == EventReceipt(
