@@ -24,6 +24,7 @@ _TYPED_ELSEWHERE = {
     "docs/mcp.md": "tests/architecture/test_mcp_page.py",
     "examples/approval/README.md": "tests/integration/kafka/test_typed_pages.py",
     "examples/with_faust/README.md": "tests/integration/kafka/test_faust_interop.py",
+    "examples/with_faststream/README.md": "tests/integration/kafka/test_faststream_example.py",
     "examples/package_check/README.md": "tests/integration/kafka/test_typed_pages.py",
     "examples/release_notes/README.md": "tests/integration/kafka/test_typed_pages.py",
 }

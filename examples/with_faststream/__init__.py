@@ -1,0 +1,1 @@
+"""An event facet that is served by a service in FastStream."""
