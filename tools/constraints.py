@@ -3,8 +3,8 @@
     python -m tools.constraints
 
 rewrites the three files from the versions that are installed beside this interpreter. Run it in a fresh
-environment, into which `pip install -e '.[dev,broker,benchmarks]'` has put the newest versions that the ranges of
-pyproject.toml admit. A file names the one below it, so that `pip install -c` takes one file.
+environment, into which `pip install -e '.[dev,broker,mongodb-server,benchmarks]'` has put the newest versions that the
+ranges of pyproject.toml admit. A file names the one below it, so that `pip install -c` takes one file.
 
 Files of environments that stand apart are written by `python -m tools.environments NAME --pin`.
 """
@@ -62,8 +62,8 @@ GROUPS: Final = (
     ),
     Group(
         "dev",
-        "What `make` installs besides: tests and checks, and what the broker of the tests may need.",
-        ("dev", "broker"),
+        "What `make` installs besides: tests and checks, and what the broker and the MongoDB server of the tests need.",
+        ("dev", "broker", "mongodb-server"),
     ),
     Group("benchmarks", "What only benchmarks compare with.", ("benchmarks",)),
 )
@@ -150,9 +150,8 @@ def write() -> None:
     for below, group in zip((None, *GROUPS), GROUPS, strict=False):
         names, missing = closure(requirements(group.extras))
         if absent := missing - taken:
-            sys.exit(
-                f"not installed: {', '.join(sorted(absent))}; pip install -e '.[dev,broker,benchmarks]' brings them"
-            )
+            wanted = ",".join(extra for each in GROUPS for extra in each.extras if each.name != "run")
+            sys.exit(f"not installed: {', '.join(sorted(absent))}; pip install -e '.[{wanted}]' brings them")
         found = sorted((distribution(name) for name in names - taken), key=lambda one: canonicalize_name(one.name))
         lines = [f"# {group.purpose}", "# Made by `python -m tools.constraints`; ranges: pyproject.toml."]
         lines += [f"-c {below.path.name}"] if below else []

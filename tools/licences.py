@@ -1,9 +1,10 @@
 """The licences of what a deployment installs.
 
-    python -m tools.licences [--json]
+    python -m tools.licences [--dev] [--json]
 
-lists each distribution of constraints/run.txt that is installed here, with its version and licence. Ends with 1 when a
-licence is unknown, or not among those that are allowed.
+lists each distribution of constraints/run.txt that is installed here, with its version and licence; with --dev each
+that the extra `dev` needs. Ends with 1 when a licence is unknown, or not among those that are allowed. What tests start
+and is under another licence stands in an extra of its own: `mongodb-server`.
 """
 
 from __future__ import annotations
@@ -17,11 +18,16 @@ from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Final
 
+from tools.constraints import closure, requirements
+
 ROOT: Final = Path(__file__).parents[1]
 PINS: Final = ROOT / "constraints" / "run.txt"
 #: Licences that ask for their text to be kept, and for no more of who uses what stands under them unchanged.
 ALLOWED: Final = frozenset(
-    {"Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "BSD", "ISC", "MIT", "MIT-0", "MPL-2.0", "PSF-2.0", "0BSD"}
+    {
+        *("Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "BSD", "ISC", "MIT", "MIT-0", "MPL-2.0", "PSF-2.0", "0BSD"),
+        *("CC0-1.0", "Unlicense", "Zlib"),
+    }
 )
 UNKNOWN: Final = "unknown"
 #: What metadata without an expression says, in the words of SPDX.
@@ -66,6 +72,14 @@ def licences(pins: Path = PINS) -> Iterator[Licence]:
         yield Licence(name=name.strip(), version=found.version, licence=licence_of(found))
 
 
+def licences_of_extra(extra: str) -> Iterator[Licence]:
+    """Yield the licence of each installed distribution that the package with an extra needs."""
+    names, missing = closure(requirements([extra]))
+    for name in sorted(names - missing):
+        found = distribution(name)
+        yield Licence(name=name, version=found.version, licence=licence_of(found))
+
+
 def licence_of(found: Distribution) -> str:
     """Return what the metadata of a distribution says of its licence."""
     metadata = found.metadata
@@ -79,12 +93,21 @@ def licence_of(found: Distribution) -> str:
         for words, licence in _WORDS:
             if re.search(words, text.lower()):
                 return licence
-    return next((text for text in said if text), UNKNOWN)
+    return next((text for text in said if text), None) or _licence_in_files(found)
+
+
+def _licence_in_files(found: Distribution) -> str:
+    """Return what the first line of a licence file says, where the metadata says nothing."""
+    for file in found.files or ():
+        if file.name.upper().startswith(("LICENSE", "LICENCE", "COPYING")):
+            heading = file.read_text().strip().partition("\n")[0].lower()
+            return next((licence for words, licence in _WORDS if re.search(words, heading)), UNKNOWN)
+    return UNKNOWN
 
 
 def main(words: Sequence[str]) -> int:
     """Print the list; return the exit code."""
-    found = list(licences())
+    found = list(licences_of_extra("dev") if "--dev" in words else licences())
     refused = [each for each in found if not each.is_allowed]
     if "--json" in words:
         sys.stdout.write(json.dumps([asdict(each) for each in found], indent=2) + "\n")

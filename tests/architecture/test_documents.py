@@ -152,7 +152,9 @@ def test_the_readme_has_every_extra_that_users_install() -> None:
     declared = tomllib.loads((_ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
 
     # The others are for work on this repository: tests, peers of benchmarks.
-    assert sorted(listed) == sorted(set(declared) - {"benchmarks", "celery", "dev", "faust", "image", "quix"})
+    assert sorted(listed) == sorted(
+        set(declared) - {"benchmarks", "celery", "dev", "faust", "image", "mongodb-server", "quix"}
+    )
 
 
 def test_the_readme_has_every_command() -> None:

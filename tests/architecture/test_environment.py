@@ -103,7 +103,7 @@ def test_each_file_of_pins_brings_the_one_below() -> None:
 
 
 def test_what_installs_takes_the_pins_of_its_group() -> None:
-    assert "-c constraints/dev.txt -e '.[dev]'" in (_ROOT / "tools" / "make-venv").read_text()
+    assert "-c constraints/dev.txt -e '.[dev,mongodb-server]'" in (_ROOT / "tools" / "make-venv").read_text()
     makefile = (_ROOT / "Makefile").read_text()
     assert "$(STAMP): pyproject.toml constraints/run.txt constraints/dev.txt tools/make-venv" in makefile
 

@@ -58,7 +58,9 @@ class Server:
         """
         program = Path(sys.executable).with_name("secantusd-py")
         if not program.exists():
-            raise NotInstalled("the package SecantusDB is not installed (it is in the extra afl-stream[dev])")
+            raise NotInstalled(
+                "the package SecantusDB is not installed (it is in the extra afl-stream[mongodb-server])"
+            )
         folder.mkdir(parents=True, exist_ok=True)
         log = folder / "server.log"
         # An empty settings file: what stands in the folders of the person is not meant for tests.

@@ -23,6 +23,14 @@ def test_each_distribution_that_a_deployment_installs_has_a_licence_that_is_allo
     )
 
 
+def test_no_tool_of_the_extra_dev_is_under_a_licence_that_asks_for_more(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--dev", "--json"]) == 0
+
+    listed = {each["name"]: each["licence"] for each in json.loads(capsys.readouterr().out)}
+    assert listed["pytest"] == "MIT"
+    assert [name for name, licence in listed.items() if "GPL" in licence and " OR " not in licence] == []
+
+
 @pytest.mark.parametrize(
     ("licence", "is_allowed"),
     [
