@@ -25,7 +25,7 @@ DEFAULT: Final = ROOT / "build" / "site"
 _FOLDERS: Final[Mapping[str, tuple[str, ...]]] = {
     "docs": (".md", ".png", ".svg"),
     "schemas": (".md", ".avsc"),
-    "examples": (".md", ".py", ".afl", ".java"),
+    "examples": (".md", ".py", ".afl", ".java", ".rb"),
     "clients": (".md",),
     "deploy": (".json", ".yml", ".md"),
     "editors": (".md", ".json", ".js"),
