@@ -27,6 +27,7 @@ from afl.engine.execution.run_bounds import RunBounds, RunLimits
 from afl.engine.model.plan import WorkflowPlan
 from afl.engine.model.store import RUNNING, StepDocument, Store, StoredStep, WorkflowRow
 from afl.engine.operations.cancel_only import restore_cancel_only
+from afl.engine.operations.migration import Move, migrate
 from afl.engine.operations.operations import Action, Opened, open_again
 from afl.engine.planning.planner import plan_workflow
 from afl.engine.planning.programs import stored_program
@@ -197,11 +198,27 @@ class WorkflowCache:
         stored = self._stored(workflow_id)
         return None if stored is None else open_again(*stored, action, self._restore)
 
+    def migrate(self, workflow_id: str, move: Move) -> Execution | None:
+        """Return the workflow after its move to another version, not committed yet; None for an unknown one.
+
+        Raises the errors of `read`, and those of `migrate`.
+        """
+        self.take(workflow_id)
+        stored = self._stored(workflow_id)
+        if stored is None:
+            return None
+        row, documents = stored
+        return migrate(self._stored_plan(row.program, row.name), row, documents, move, self._restore_by)
+
     def _stored(self, workflow_id: str) -> tuple[WorkflowRow, Sequence[StepDocument]] | None:
         return read_whole(self._store, workflow_id, self._store.load_steps)
 
     def _restore(self, row: WorkflowRow, documents: Sequence[StepDocument | StoredStep]) -> Execution:
-        plan = self._stored_plan(row.program, row.name)
+        return self._restore_by(self._stored_plan(row.program, row.name), row, documents)
+
+    def _restore_by(
+        self, plan: WorkflowPlan, row: WorkflowRow, documents: Sequence[StepDocument | StoredStep]
+    ) -> Execution:
         self.restored += 1
         return restore(plan, row, documents, self._environment(), self._inbox(plan, row))
 

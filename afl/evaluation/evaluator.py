@@ -28,6 +28,7 @@ from afl.engine.execution.ports import Dispatch
 from afl.engine.execution.run_bounds import RunLimits
 from afl.engine.execution.scripts import ScriptRunner, ScriptRuns, offer_again
 from afl.engine.execution.task_dispatch import TaskDispatch
+from afl.engine.operations.migration import Move
 from afl.engine.operations.operation_errors import RunByDeployment, RunHasEnded, UnknownWorkflow
 from afl.engine.operations.operations import Action, Kind
 from afl.engine.planning.programs import compiled, program_of
@@ -334,6 +335,32 @@ class Evaluator:
         Returns the id of the new root. Raises OperationRefused for an unknown workflow.
         """
         return self._operate(Kind.RESET, workflow_id, reason)
+
+    def migrate(self, workflow_id: str, program_ast: Node | CompiledProgram, reason: str = "") -> None:
+        """Move a workflow that has not ended to another version of its program; `resume` continues it by that.
+
+        What it has done stays, and its events are answered as before. Raises OperationRefused: VersionDoesNotFit names
+        what the version does not take, AlreadyOnVersion and NothingToMove say that there is nothing to do, and
+        UnknownWorkflow; RunByDeployment; and UnknownName for a program without the workflow.
+        """
+        program = compiled(program_ast)
+        while True:
+            row = self.persistence.load_workflow(workflow_id)
+            if row is None:
+                raise UnknownWorkflow(workflow_id=workflow_id)
+            move = Move(plan=self._workflows.plan(program, row.name), reason=reason)
+            execution = self._workflows.migrate(workflow_id, move)
+            if execution is None:
+                continue  # It was purged in this moment.
+            if not execution.dispatch.serves(execution):
+                raise RunByDeployment(workflow_id=workflow_id)
+            execution.now_ms = self._clock.now_ms()
+            try:
+                self._driver.commit(execution)
+            except WorkflowConflict:
+                continue
+            self._workflows.keep(execution)
+            return
 
     def _operate(self, kind: Kind, target: str, reason: str) -> list[str]:
         whole = self.persistence.load_workflow(target) is not None

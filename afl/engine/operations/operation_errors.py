@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from afl.engine.errors import RuntimeError as EngineError
+from afl.engine.operations.misfits import Misfit
+
+#: The most misfits that an error names, and the digits of a fingerprint that it shows.
+_MOST_MISFITS = 10
+_SHOWN_DIGITS = 12
 
 
 class OperationRefused(EngineError):
@@ -58,6 +64,48 @@ class RunHasEnded(OperationRefused):
 
     def __str__(self) -> str:
         return f"run {self.workflow_id} has ended ({self.status}): reset runs it again, or start another one"
+
+
+@dataclass(eq=False)
+class NothingToMove(OperationRefused):
+    """A run was to move to another version of its program but has ended."""
+
+    workflow_id: str
+    status: str
+
+    def __str__(self) -> str:
+        return (
+            f"run {self.workflow_id} has ended ({self.status}), and keeps the version that it ran: only runs that have "
+            "not ended move to another one"
+        )
+
+
+@dataclass(eq=False)
+class AlreadyOnVersion(OperationRefused):
+    """A run was to move to the version of its program that it has."""
+
+    workflow_id: str
+    program: str
+
+    def __str__(self) -> str:
+        return f"run {self.workflow_id} is on version {self.program[:_SHOWN_DIGITS]} already: nothing was changed"
+
+
+@dataclass(eq=False)
+class VersionDoesNotFit(OperationRefused):
+    """A run was to move to a version of its program that does not take its steps or values. `misfits` names them."""
+
+    workflow_id: str
+    program: str
+    misfits: Sequence[Misfit]
+
+    def __str__(self) -> str:
+        named = "; ".join(map(str, self.misfits[:_MOST_MISFITS]))
+        more = len(self.misfits) - _MOST_MISFITS
+        return (
+            f"run {self.workflow_id} does not fit version {self.program[:_SHOWN_DIGITS]}, and stays as it is: {named}"
+            f"{f'; and {more} more' if more > 0 else ''}"
+        )
 
 
 @dataclass(eq=False)

@@ -135,10 +135,15 @@ def _note(execution: Execution, action: Action, made: Sequence[str]) -> None:
         details["reason"] = action.reason
     note(execution, root, key, NoteType.INFO, f"{action.kind} of {execution.plan.name}{about}", details)
     if action.command_id is not None:
-        entry = execution.effects.logs[-1]
-        entry.uuid = command_log_id(execution.id, action.command_id)
-        # A fixed place, independent of other entries.
-        entry.runner_id = execution.id
+        note_command(execution, action.command_id)
+
+
+def note_command(execution: Execution, command_id: str) -> None:
+    """Let the entry that was just added to the log of a run say which command it is about: `was_done` finds it."""
+    entry = execution.effects.logs[-1]
+    entry.uuid = command_log_id(execution.id, command_id)
+    # A fixed place, independent of other entries.
+    entry.runner_id = execution.id
 
 
 #: The most steps that the log entry of an action names.
