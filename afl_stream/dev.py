@@ -37,6 +37,7 @@ from afl_stream.settings.config import StreamConfig
 from afl_stream.topics.declared import Topology
 from afl_stream.transport import TopicPartition
 from afl_stream.wire.command_answers import REFUSED, REJECTED, is_answer_to
+from afl_stream.wire.headers import IfExists
 from afl_stream.wire.messages import Lifecycle
 
 _log = logging.getLogger(__name__)
@@ -45,7 +46,6 @@ _log = logging.getLogger(__name__)
 _LOOK_INTERVAL_S = 0.1
 #: How long nothing may move before a wait asks whether a handler here could answer the open events.
 _QUIET_S = 0.5
-#: Empty reads after which the audit has read everything.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,17 +173,25 @@ class LocalDeployment:
             self._spawn("agent", self._run_agent, self.agent.stop)
         self._started_s = time.monotonic()
 
-    def start(self, workflow: str, inputs: Mapping[str, object], *, workflow_id: str | None = None) -> str:
+    def start(
+        self,
+        workflow: str,
+        inputs: Mapping[str, object],
+        *,
+        workflow_id: str | None = None,
+        if_exists: IfExists | None = None,
+    ) -> str:
         """Start a run and return its id; the same id, program and inputs again are the same run.
 
-        Raises AlreadyExists when the id is taken, and what Client.start raises.
+        `if_exists` is as in Client.start. Raises AlreadyExists and IdInUse when the id is taken, and what that raises.
         """
         if workflow_id is not None:
             program, name = self.client.definitions.find(workflow)
-            check_same_start(self.store, workflow_id, name, program, inputs, self.config.sensitive.patterns)
-        command_id = drawn_id()
-        workflow_id = self.client.start(workflow, inputs, workflow_id=workflow_id, command_id=command_id)
-        self._unanswered[workflow_id] = command_id
+            patterns = self.config.sensitive.patterns
+            check_same_start(self.store, workflow_id, name, program, inputs, patterns, if_exists)
+        drawn, start = drawn_id(), self.client.start
+        workflow_id = start(workflow, inputs, workflow_id=workflow_id, command_id=drawn, if_exists=if_exists)
+        self._unanswered[workflow_id] = drawn
         return workflow_id
 
     def wait(

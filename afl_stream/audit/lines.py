@@ -18,6 +18,7 @@ from afl_stream.wire.messages import (
     ExternalEvent,
     Lifecycle,
     Message,
+    MigrateWorkflow,
     RerunStep,
     ResetWorkflow,
     RetryStep,
@@ -180,6 +181,7 @@ def _content(message: Message) -> dict[str, object]:
             | RerunStep()
             | ResetWorkflow()
             | ContinueAsNew()
+            | MigrateWorkflow()
         ):
             return {
                 "kind": "command",
@@ -234,6 +236,8 @@ def _command(message: Command) -> dict[str, object]:
             return {"step": None, "reason": message.reason}
         case ContinueAsNew():
             return {"program": message.program, "inputs": message.inputs, "reason": message.reason}
+        case MigrateWorkflow():
+            return {"program": message.program, "reason": message.reason}
         case DescribeWorkflow():
             return {}
 

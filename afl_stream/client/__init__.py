@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from afl_stream.schedules.spec import ScheduleSpec as ScheduleSpec
     from afl_stream.wire.command_answers import REJECTED as REJECTED
     from afl_stream.wire.command_answers import RefusedByEvaluator as RefusedByEvaluator
+    from afl_stream.wire.headers import IfExists as IfExists
 
 _HOMES = {
     "afl_stream.client.bulk_starts": "SameIdTwice StartRefused StartRequest StartsNotSent",
@@ -36,6 +37,7 @@ _HOMES = {
     "afl_stream.client.ends": "NotEnded",
     "afl_stream.client.external_events": "EventOutcome EventReceipt",
     "afl_stream.wire.command_answers": "REJECTED RefusedByEvaluator",
+    "afl_stream.wire.headers": "IfExists",
     "afl_stream.schedules.spec": "Overlap ScheduleRefused ScheduleSpec",
     "afl_stream.client.milestones": "Milestones NotAnswered NotInTime",
 }
@@ -48,6 +50,7 @@ __all__ = [
     "ClientNotOpen",
     "EventOutcome",
     "EventReceipt",
+    "IfExists",
     "Milestones",
     "NotAnswered",
     "NotEnded",

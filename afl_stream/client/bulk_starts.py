@@ -134,11 +134,13 @@ class BulkStarts:
         check: StartCheck | None = None,
         sensitive: SensitiveValues,
         tracing: ClientTracing | None = None,
+        headers: Headers = (),
     ) -> None:
+        """Take the call's parts. `headers` are those of every start, besides what describes it."""
         self._definitions = definitions
         self._codec, self._producer, self._topic, self._timeout_s = route
         self._requested_by, self._check, self._sensitive = requested_by, check, sensitive
-        self._tracing = tracing
+        self._tracing, self._headers = tracing, headers
         #: By workflow and fingerprint as they were asked for: one program for all starts of the call.
         self._found: dict[tuple[str, str | None], tuple[CompiledProgram, str]] = {}
 
@@ -250,7 +252,8 @@ class BulkStarts:
                 context, parent, self._topic, workflow_id, cloud_event_id(start.command), on_delivery
             )
         form = self._codec.header_form
-        headers = (*headers_for(start.command, source=SOURCE, caused_by=trace, form=form), *start.marked)
+        described = headers_for(start.command, source=SOURCE, caused_by=trace, form=form)
+        headers = (*described, *start.marked, *self._headers)
         deadline_s = time.monotonic() + self._timeout_s
         while True:
             try:

@@ -22,35 +22,27 @@ from afl_stream.client.milestones import Milestones as Milestones
 from afl_stream.client.milestones import NotAnswered as NotAnswered
 from afl_stream.client.milestones import NotInTime as NotInTime
 from afl_stream.client.pausing import pauses_now, put_pause
-from afl_stream.client.schedules import ScheduleConnection
+from afl_stream.client.run_commands import RunConnection
 from afl_stream.programs.definitions import deploy
 from afl_stream.topics.budget import require_budget
 from afl_stream.topics.creation import create_missing
 from afl_stream.topics.declared import TopicPlan, few_copies
-from afl_stream.transport import TransportError
+from afl_stream.transport import Headers, TransportError
 from afl_stream.wire.command_answers import REJECTED as REJECTED
 from afl_stream.wire.command_answers import RefusedByEvaluator as RefusedByEvaluator
+from afl_stream.wire.headers import IfExists as IfExists
 from afl_stream.wire.messages import (
-    CancelWorkflow,
-    ContinueAsNew,
-    DescribeWorkflow,
     Lifecycle,
     Pause,
-    RerunStep,
-    ResetWorkflow,
-    RetryStep,
-    RunAgain,
     StartWorkflow,
     check_workflow_id,
-    workflow_of,
 )
 from afl_stream.wire.milestone_kinds import WORKFLOW_PAUSED, WORKFLOW_RESUMED
-from afl_stream.wire.shapes import check_ids
 
 _log = logging.getLogger(__name__)
 
 
-class Client(AnswerConnection, ScheduleConnection):
+class Client(AnswerConnection, RunConnection):
     """A deployment seen from outside. Needs only the transport: no store, no engine. Belongs to one thread."""
 
     # --- topics and programs ------------------------------------------------------------------------------------
@@ -159,10 +151,13 @@ class Client(AnswerConnection, ScheduleConnection):
         requested_by: str | None = None,
         command_id: str | None = None,
         answer_timeout_s: float | None = None,
+        if_exists: IfExists | str | None = None,
     ) -> str:
         """Ask for a workflow to be started, and return its id; without `workflow_id` a new id is generated.
 
-        The same id, program and inputs again start nothing new. With `answer_timeout_s` it waits until an evaluator has
+        The same id, program and inputs again start nothing new, and others are refused. With `if_exists` "use" the run
+        that has the id is the one, whatever version and inputs it was started with; with "refuse" no run that exists
+        is. With `answer_timeout_s` it waits until an evaluator has
         read the command. The evaluator's answer is the milestone with the same `command_id`.
 
         Raises IdRefused, UnknownProgram with near names, and BrokerUnavailable when the command was not acknowledged.
@@ -172,7 +167,7 @@ class Client(AnswerConnection, ScheduleConnection):
         # A start without a wait needs no answer.
         command_id = command_id or (None if answer_timeout_s is None else drawn_id())
         command = self._start_command(workflow, inputs, workflow_id, program, requested_by, command_id)
-        self._give(command, answer_timeout_s)
+        self._give(command, answer_timeout_s, _headers_of(if_exists))
         return command.workflow_id
 
     def ask_to_start(
@@ -184,6 +179,7 @@ class Client(AnswerConnection, ScheduleConnection):
         program: str | None = None,
         command_id: str | None = None,
         answer_timeout_s: float | None = None,
+        if_exists: IfExists | str | None = None,
     ) -> Lifecycle | None:
         """Ask for a workflow to be started as `start` does, and return the evaluator's answer if it waits for one.
 
@@ -191,10 +187,15 @@ class Client(AnswerConnection, ScheduleConnection):
         """
         command_id = command_id or (None if answer_timeout_s is None else drawn_id())
         command = self._start_command(workflow, inputs, workflow_id, program, None, command_id)
-        return self._give(command, answer_timeout_s)
+        return self._give(command, answer_timeout_s, _headers_of(if_exists))
 
     def start_many(
-        self, starts: Iterable[StartRequest], *, requested_by: str | None = None, check: StartCheck | None = None
+        self,
+        starts: Iterable[StartRequest],
+        *,
+        requested_by: str | None = None,
+        check: StartCheck | None = None,
+        if_exists: IfExists | str | None = None,
     ) -> list[str]:
         """Ask for many workflows to be started, with one flush for each thousand, and return their ids in order.
 
@@ -203,14 +204,21 @@ class Client(AnswerConnection, ScheduleConnection):
         are all checked before one is sent. An iterator may be of any length: it is checked and sent in lots. `check`
         gets program, workflow and inputs of each start, and raises an AFLError for what it refuses.
 
+        `if_exists` is as in `start`, for all of them.
+
         Raises StartRefused, which names the start and has the error that `start` would raise as its `reason`, and
         StartsNotSent when starts were not acknowledged; SchemaUnavailable where the definitions cannot be read.
         """
-        lots = self.start_in_lots(starts, requested_by=requested_by, check=check)
+        lots = self.start_in_lots(starts, requested_by=requested_by, check=check, if_exists=if_exists)
         return [workflow_id for lot in lots for workflow_id in lot]
 
     def start_in_lots(
-        self, starts: Iterable[StartRequest], *, requested_by: str | None = None, check: StartCheck | None = None
+        self,
+        starts: Iterable[StartRequest],
+        *,
+        requested_by: str | None = None,
+        check: StartCheck | None = None,
+        if_exists: IfExists | str | None = None,
     ) -> Iterator[list[str]]:
         """Start as `start_many` does, and yield the ids of each lot when it is acknowledged, before the next one."""
         bulk = BulkStarts(
@@ -220,6 +228,7 @@ class Client(AnswerConnection, ScheduleConnection):
             check=check,
             sensitive=self._sensitive,
             tracing=self._tracing,
+            headers=_headers_of(if_exists),
         )
         return bulk.send(starts)
 
@@ -244,80 +253,6 @@ class Client(AnswerConnection, ScheduleConnection):
             command_id=command_id,
         )
 
-    def cancel(
-        self,
-        workflow_id: str,
-        reason: str = "",
-        *,
-        command_id: str | None = None,
-        answer_timeout_s: float | None = None,
-    ) -> str:
-        """Ask for a workflow to be cancelled. Returns the command's id, which is generated unless it is given.
-
-        Raises IdRefused, BrokerUnavailable, and with `answer_timeout_s` what `start` raises with it.
-        """
-        check_workflow_id(workflow_id)
-        command_id = command_id or drawn_id()
-        command = CancelWorkflow(workflow_id=workflow_id, reason=reason, command_id=command_id)
-        self._give(command, answer_timeout_s)
-        return command_id
-
-    def retry(
-        self,
-        workflow_id: str,
-        step_id: str | None = None,
-        *,
-        reason: str = "",
-        command_id: str | None = None,
-        answer_timeout_s: float | None = None,
-    ) -> str:
-        """Ask for what has failed to be retried: a step, or all that failed in the workflow.
-
-        Returns the command's id, which is generated unless it is given: the same id again does nothing. Raises as
-        `cancel`.
-        """
-        command_id = command_id or drawn_id()
-        command = RetryStep(workflow_id=workflow_id, step_id=step_id, reason=reason, command_id=command_id)
-        return self._run_again(command, command_id, answer_timeout_s)
-
-    def rerun(
-        self, step_id: str, *, reason: str = "", command_id: str | None = None, answer_timeout_s: float | None = None
-    ) -> str:
-        """Ask for a step to be run again, with all steps that depend on it. Returns and raises as `retry`."""
-        command_id = command_id or drawn_id()
-        workflow_id = workflow_of(step_id)
-        command = RerunStep(workflow_id=workflow_id, step_id=step_id, reason=reason, command_id=command_id)
-        return self._run_again(command, command_id, answer_timeout_s)
-
-    def reset(
-        self,
-        workflow_id: str,
-        *,
-        reason: str = "",
-        command_id: str | None = None,
-        answer_timeout_s: float | None = None,
-    ) -> str:
-        """Ask for a workflow to be run again from its start. Returns and raises as `retry`."""
-        command_id = command_id or drawn_id()
-        command = ResetWorkflow(workflow_id=workflow_id, reason=reason, command_id=command_id)
-        return self._run_again(command, command_id, answer_timeout_s)
-
-    def _run_again(self, command: RunAgain, command_id: str, answer_timeout_s: float | None) -> str:
-        check_ids(command)
-        self._give(command, answer_timeout_s)
-        return command_id
-
-    def describe(self, workflow_id: str, *, answer_timeout_s: float) -> Lifecycle:
-        """Ask the evaluators for the state of a workflow.
-
-        The answer has it in `status`, and in its `outputs` under `waiting` the first steps that wait for an answer,
-        each with step_id, facet, attempt and since_ms. Raises as `start`.
-        """
-        command = DescribeWorkflow(workflow_id=check_workflow_id(workflow_id), command_id=drawn_id())
-        answer = self._give(command, answer_timeout_s)
-        assert answer is not None
-        return answer
-
     def wait(self, workflow_id: str, *, timeout_s: float) -> Lifecycle:
         """Wait for the end of a run, and return it as a milestone.
 
@@ -336,7 +271,7 @@ class Client(AnswerConnection, ScheduleConnection):
                 return next_end(milestones, workflow_id, timeout_s, deadline_s)
         return past_end(self, answer, deadline_s)
 
-    # --- external events, and executions ------------------------------------------------------------------------
+    # --- external events ------------------------------------------------------------------------
 
     def raise_event(
         self,
@@ -368,28 +303,10 @@ class Client(AnswerConnection, ScheduleConnection):
             raise NotAnswered(about, timeout_s, when_unanswered(receipt.id)) from None
         return receipt if answer is None else receipt.answered(answer)
 
-    def continue_as_new(
-        self,
-        workflow_id: str,
-        inputs: Mapping[str, object] | None = None,
-        *,
-        program: str | None = None,
-        reason: str = "",
-        command_id: str | None = None,
-        answer_timeout_s: float | None = None,
-    ) -> str:
-        """Ask for a workflow to end its execution, and to continue as the next one with these inputs.
 
-        Without `program` (a fingerprint) it keeps its own. Returns the command's id, which is generated unless it is
-        given: the same id again does nothing. Raises as `cancel`.
-        """
-        check_workflow_id(workflow_id)
-        command_id = command_id or drawn_id()
-        command = ContinueAsNew(
-            workflow_id=workflow_id, inputs=dict(inputs or {}), program=program, reason=reason, command_id=command_id
-        )
-        self._give(command, answer_timeout_s)
-        return command_id
+def _headers_of(if_exists: IfExists | str | None) -> Headers:
+    """Return the header of a start about a run that exists. Raises ValueError for what is none of `IfExists`."""
+    return () if if_exists is None else IfExists(if_exists).headers()
 
 
 def _event_facets(programs: Iterable[CompiledProgram]) -> list[str]:

@@ -101,15 +101,18 @@ class Connection:
             if topic not in existing:
                 raise not_listed(admin, topic, purpose, role)
 
-    def _give(self, command: Command | ScheduleCommand, answer_timeout_s: float | None) -> Lifecycle | None:
+    def _give(
+        self, command: Command | ScheduleCommand, answer_timeout_s: float | None, headers: Headers = ()
+    ) -> Lifecycle | None:
         """Send a command, and return the answer to it if one is waited for."""
         key = command.schedule_id if isinstance(command, ScheduleCommand) else command.workflow_id
         if answer_timeout_s is None:
-            self._send(self.topology.commands(), key, command)
+            self._send(self.topology.commands(), key, command, headers)
             return None
         assert command.command_id is not None
         about = about_command(command)
-        return self._send_and_wait(self.topology.commands(), key, command, command.command_id, answer_timeout_s, about)
+        topic = self.topology.commands()
+        return self._send_and_wait(topic, key, command, command.command_id, answer_timeout_s, about, headers)
 
     def _ask(
         self,

@@ -156,6 +156,12 @@ inputs_document_option = click.option(
 workflow_id_option = click.option(
     "--id", "workflow_id", metavar="ID", help="The run's id; the same id twice starts it once."
 )
+if_exists_option = click.option(
+    "--if-exists",
+    type=click.Choice(["use", "refuse"]),
+    help="If a run has the id: use it, whatever version and inputs it was started with; or refuse the start.  "
+    "[default: use it if it was started in the same way, else refuse]",
+)
 timeout_option = click.option(
     "--timeout", "timeout_s", type=click.FloatRange(min=0), metavar="SECONDS", help="Longest wait for the run's end."
 )

@@ -17,6 +17,7 @@ from afl_stream.commands.arguments import (
     common,
     find_modules_here,
     handlers_option,
+    if_exists_option,
     inputs_document_option,
     inputs_option,
     timeout_option,
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from afl_stream.evaluator.runs import Ending
     from afl_stream.settings.config import StreamConfig
     from afl_stream.transport import Transport
+    from afl_stream.wire.headers import IfExists
     from afl_stream.wire.messages import Lifecycle
 
 
@@ -51,6 +53,7 @@ class StartOptions:
     wait: bool = False
     timeout_s: float | None = None
     handlers: Sequence[str] = ()
+    if_exists: IfExists | None = None
 
 
 @click.command("start")
@@ -61,6 +64,7 @@ class StartOptions:
 @inputs_option
 @inputs_document_option
 @workflow_id_option
+@if_exists_option
 @click.option("--wait", is_flag=True, help="Wait for the run's end and show its outputs.")
 @timeout_option
 @handlers_option
@@ -76,6 +80,9 @@ def start_command(invocation: Invocation, **given: Any) -> ExitCode:
     server` holds, an evaluator runs in this process with --wait, and an agent when --handlers is given, and without
     --wait nothing is waited for. A refused start, for instance with the id of another run, ends with 2.
 
+    The same --id again starts nothing new; with another version deployed since, or other inputs, it is refused. With
+    --if-exists use it is the run that exists in each case, so that a start may be repeated across deploys.
+
     With --many each line of a file is a start: {"workflow": "Checkout", "id": "order-17", "inputs": {"order": "17"}}.
     WORKFLOW is for the lines without one. All lines are checked before the first start is sent, and no answers are
     waited for. Where it was cut short, call it again: lines with an id start their runs once.
@@ -87,16 +94,21 @@ def start_command(invocation: Invocation, **given: Any) -> ExitCode:
       afl-stream start Checkout --input order=17 --wait --timeout 30 --handlers shop.handlers
       afl-stream start --many orders.jsonl
     """
+    from afl_stream.wire.headers import IfExists
+
     many, workflow = given.pop("many"), given.pop("workflow")
+    if_exists = IfExists(found) if (found := given.pop("if_exists")) is not None else None
     if many is not None:
         if invocation.allow_scripts or any(given.values()) or given["timeout_s"] is not None:
             raise click.UsageError("--many goes without --input, --inputs, --id, --wait and what goes with it")
         from afl_stream.commands.starting.many import start_many
 
-        return start_many(invocation, many, workflow)
+        return start_many(invocation, many, workflow, if_exists)
     if workflow is None:
         raise click.UsageError("Missing argument 'WORKFLOW'.")
-    options = StartOptions(workflow=workflow, **given)
+    options = StartOptions(workflow=workflow, if_exists=if_exists, **given)
+    if if_exists is not None and options.workflow_id is None:
+        raise click.UsageError("--if-exists goes with --id, or with --many")
     if not options.wait and (options.handlers or options.timeout_s is not None or invocation.allow_scripts):
         raise click.UsageError("--handlers, --timeout and --allow-scripts go with --wait")
     find_modules_here()
@@ -128,7 +140,7 @@ def _start(invocation: Invocation, options: StartOptions) -> ExitCode:
     with open_transport(config) as transport, Client(config, transport) as client:
         program, name = deployed_program(client, transport, options.workflow)
         _, inputs = checked_inputs(program, name, options.inputs, options.inputs_document)
-        known = check_id(config, transport, options.workflow_id, name, program, inputs)
+        known = check_id(config, transport, options.workflow_id, name, program, inputs, options.if_exists)
         workflow_id = options.workflow_id or workflow_id_v7(epoch_ms())
 
         def give(answer_timeout_s: float | None) -> Lifecycle | None:
@@ -138,6 +150,7 @@ def _start(invocation: Invocation, options: StartOptions) -> ExitCode:
                 workflow_id=workflow_id,
                 program=program.fingerprint,
                 answer_timeout_s=answer_timeout_s,
+                if_exists=options.if_exists,
             )
 
         was_over = known is not None and known.status in ENDED_STATUSES
@@ -145,7 +158,8 @@ def _start(invocation: Invocation, options: StartOptions) -> ExitCode:
         answer = None if was_over else ask(invocation, client, give)
     is_answered, status = was_over or answer is not None, _status_before(known, answer)
     if terminal.as_json:
-        document = {"workflow_id": workflow_id, "workflow": name, "program": program.fingerprint}
+        runs = program.fingerprint if known is None else known.program
+        document = {"workflow_id": workflow_id, "workflow": name, "program": runs}
         stood = {} if status is None else {"status": shown_status(status), "was_over": status in ENDED_STATUSES}
         terminal.document({**document, "answered": is_answered, **stood})
         return ExitCode.OK
@@ -192,7 +206,7 @@ def _start_and_run(invocation: Invocation, options: StartOptions) -> ExitCode:
         plan, inputs = checked_inputs(program, name, options.inputs, options.inputs_document)
         tune_collector()
         deployment.run()
-        workflow_id = deployment.start(name, inputs, workflow_id=options.workflow_id)
+        workflow_id = deployment.start(name, inputs, workflow_id=options.workflow_id, if_exists=options.if_exists)
         if not terminal.as_json:
             terminal.line(workflow_id)
         ending = deployment.wait(
@@ -205,6 +219,8 @@ def _start_and_run(invocation: Invocation, options: StartOptions) -> ExitCode:
         )
         if ending is None:
             report_not_ended(invocation, deployment, workflow_id)
+        else:
+            program = _program_of(deployment.client, ending, program)
     deployment.check()
     if ending is None:
         assert options.timeout_s is not None
@@ -229,7 +245,7 @@ def _start_and_follow(invocation: Invocation, options: StartOptions) -> ExitCode
     with open_transport(config) as transport, Client(config, transport) as client:
         program, name = deployed_program(client, transport, options.workflow)
         plan, inputs = checked_inputs(program, name, options.inputs, options.inputs_document)
-        known = check_id(config, transport, options.workflow_id, name, program, inputs)
+        known = check_id(config, transport, options.workflow_id, name, program, inputs, options.if_exists)
         if known is not None and known.status in ENDED_STATUSES:
             # The store's answer needs no evaluator.
             if not terminal.as_json:
@@ -238,6 +254,7 @@ def _start_and_follow(invocation: Invocation, options: StartOptions) -> ExitCode
         else:
             ending = _followed(invocation, options, transport, client, name, plan, inputs)
         ending = _ending_in_store(config, transport, ending)
+        program = _program_of(client, ending, program)
     ending = shown_ending(invocation.settings(), ending, program)
     if terminal.as_json:
         terminal.document(run_document(ending, program))
@@ -275,7 +292,14 @@ def _followed(
         terminal.warn_of(f"Note: {workflow_id} has not ended yet", lines)
 
     with closing(client.milestones(workflow_id)) as milestones:
-        client.start(name, inputs, workflow_id=workflow_id, program=plan.fingerprint, command_id=command_id)
+        client.start(
+            name,
+            inputs,
+            workflow_id=workflow_id,
+            program=plan.fingerprint,
+            command_id=command_id,
+            if_exists=options.if_exists,
+        )
         if not terminal.as_json:
             terminal.line(workflow_id)
         follower = RunFollower(workflow_id, command_id, is_drawn=options.workflow_id is None)
@@ -299,8 +323,9 @@ def check_id(
     name: str,
     program: CompiledProgram,
     inputs: Mapping[str, object],
+    if_exists: IfExists | None = None,
 ) -> WorkflowRow | None:
-    """Return the run of a chosen id, if the store is on this machine and has it. Raises AlreadyExists."""
+    """Return the run of a chosen id, if the store is on this machine and has it. Raises AlreadyExists and IdInUse."""
     if workflow_id is None:
         return None
     from afl_stream.evaluator.runs import check_same_start
@@ -311,7 +336,20 @@ def check_id(
         if store is None:
             return None
         plain = sealed(store, deployment_sealer(config), config.sensitive.patterns)
-        return check_same_start(plain, workflow_id, name, program, inputs, config.sensitive.patterns)
+        return check_same_start(plain, workflow_id, name, program, inputs, config.sensitive.patterns, if_exists)
+
+
+def _program_of(client: Client, ending: Ending, program: CompiledProgram) -> CompiledProgram:
+    """Return the program that a run has, by which it is shown: one that existed may be of another version."""
+    from afl_stream.programs.definitions import UnknownProgram
+
+    row = ending.row
+    if row is None or row.program in ("", program.fingerprint):
+        return program
+    try:
+        return client.definitions.find(row.name, row.program)[0]
+    except UnknownProgram:
+        return program
 
 
 def _ending_in_store(config: StreamConfig, transport: Transport, ending: Ending) -> Ending:

@@ -19,10 +19,12 @@ from afl_stream.errors import (
 )
 from afl_stream.evaluator.answer_identity import differences_of_start
 from afl_stream.evaluator.outcomes import Outcome
+from afl_stream.evaluator.runs import is_taken
 from afl_stream.registry.errors import SchemaRefused
+from afl_stream.run_errors import IfExistsUnknown
 from afl_stream.wire.bounded_texts import kept_name, kept_reason
 from afl_stream.wire.command_answers import APPLIED
-from afl_stream.wire.headers import TRACE_PARENT, header
+from afl_stream.wire.headers import IF_EXISTS_HEADER, TRACE_PARENT, IfExists, header
 from afl_stream.wire.messages import CancelWorkflow, DescribeWorkflow, StartWorkflow
 
 if TYPE_CHECKING:
@@ -32,12 +34,14 @@ if TYPE_CHECKING:
 
 
 def start(context: EvaluatorContext, unit: UnitOfWork, command: StartWorkflow, record: Record) -> Outcome:
-    """Start a workflow, once. Raises AlreadyExists, UnknownProgram, TopicMissing, and what starting raises."""
+    """Start a workflow, once.
+
+    Raises AlreadyExists, IdInUse, IfExistsUnknown, UnknownProgram, TopicMissing, and what starting raises.
+    """
+    if_exists = _if_exists(record)
     run = unit.row(command.workflow_id) or context.store.tombstone(command.workflow_id)
     if run is not None:
-        sensitive = () if context.sensitive is None else context.sensitive.inputs_of(run.program, run.name)
-        if differences := differences_of_start(run, command, context.definitions.do_the_same, sensitive):
-            raise AlreadyExists(command.workflow_id, run.name, differences)
+        _check_existing(context, command, run, if_exists)
         if isinstance(run, WorkflowRow) and run.runnable:
             unit.continue_workflow(command.workflow_id)
         unit.confirm(command.workflow_id)
@@ -66,6 +70,26 @@ def start(context: EvaluatorContext, unit: UnitOfWork, command: StartWorkflow, r
     unit.outputs.tell(execution.id, "workflow.started", workflow=plan.name, command_id=command.command_id)
     unit.evaluate(execution)
     return Outcome.APPLIED
+
+
+def _if_exists(record: Record) -> IfExists | None:
+    """Return what a start says about a run that exists. Raises IfExistsUnknown."""
+    found = header(record.headers, IF_EXISTS_HEADER)
+    try:
+        return None if found is None else IfExists(found)
+    except ValueError:
+        raise IfExistsUnknown(found or "") from None
+
+
+def _check_existing(
+    context: EvaluatorContext, command: StartWorkflow, run: WorkflowRow | Tombstone, if_exists: IfExists | None
+) -> None:
+    """Raise AlreadyExists or IdInUse unless the run that has the id, or had it, will do for a start."""
+    if is_taken(run, command.workflow, if_exists):
+        return
+    sensitive = () if context.sensitive is None else context.sensitive.inputs_of(run.program, run.name)
+    if differences := differences_of_start(run, command, context.definitions.do_the_same, sensitive):
+        raise AlreadyExists(command.workflow_id, run.name, differences)
 
 
 def _trace_of(context: EvaluatorContext, workflow_id: str, record: Record) -> str:

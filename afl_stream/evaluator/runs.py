@@ -17,6 +17,8 @@ from afl.engine.planning.programs import is_pinned_by
 from afl.stores.public.persistence import EngineStore
 from afl_stream.errors import AlreadyExists, AlreadyPurged, StreamError
 from afl_stream.evaluator.answer_identity import start_differences
+from afl_stream.run_errors import IdInUse
+from afl_stream.wire.headers import IfExists
 from afl_stream.wire.messages import FailureReason
 
 #: How long a wait for a run lasts before it reports, once, what the run waits for.
@@ -50,6 +52,16 @@ class Ending:
         return self.row is not None and self.row.status in ENDED_STATUSES
 
 
+def is_taken(run: WorkflowRow | Tombstone, workflow: str, if_exists: IfExists | None) -> bool:
+    """Return whether a start takes the run that has its id as it is, without a comparison of the two starts.
+
+    Raises IdInUse for a start that is only for a new run.
+    """
+    if if_exists is IfExists.REFUSE:
+        raise IdInUse(run.workflow_id if isinstance(run, Tombstone) else run.id, run.name, run.status)
+    return if_exists is IfExists.USE and workflow in (run.name, run.name.rsplit(".", 1)[-1])
+
+
 def check_same_start(
     store: EngineStore,
     workflow_id: str,
@@ -57,25 +69,27 @@ def check_same_start(
     program: CompiledProgram,
     inputs: Mapping[str, object],
     patterns: SensitivePatterns = NO_PATTERNS,
+    if_exists: IfExists | None = None,
 ) -> WorkflowRow | None:
-    """Return the stored run of this id, if there is one, and it was started in just this way.
+    """Return the stored run of this id, if there is one, and it was started in just this way or `if_exists` takes it.
 
     `patterns` are those of the settings that name sensitive inputs. Raises AlreadyExists for a run of another workflow
-    or program, or with other inputs; AlreadyPurged when the same run was purged.
+    or program, or with other inputs; IdInUse; AlreadyPurged when the same run was purged.
     """
     run = store.load_workflow(workflow_id) or store.tombstone(workflow_id)
     if run is None:
         return None
-    differences = start_differences(
-        run,
-        name,
-        program.fingerprint,
-        inputs,
-        is_same_program=lambda: is_pinned_by(program, run.program, store),
-        sensitive=sensitive_marks(program, patterns).params_of(name),
-    )
-    if differences:
-        raise AlreadyExists(workflow_id, run.name, differences)
+    if not is_taken(run, name, if_exists):
+        differences = start_differences(
+            run,
+            name,
+            program.fingerprint,
+            inputs,
+            is_same_program=lambda: is_pinned_by(program, run.program, store),
+            sensitive=sensitive_marks(program, patterns).params_of(name),
+        )
+        if differences:
+            raise AlreadyExists(workflow_id, run.name, differences)
     if isinstance(run, Tombstone):
         raise AlreadyPurged(workflow_id, run.name, run.status, run.ended_at_ms)
     return run

@@ -12,7 +12,6 @@ from afl.engine.execution.commit_rows import add_rows
 from afl.engine.execution.execution import Execution
 from afl.engine.execution.scripts import ScriptJob, take_jobs
 from afl.engine.model.store import Batch, ParkedRecord, TimerRow, WorkflowRow
-from afl.engine.operations.operations import Action
 from afl.engine.values import sizes as value_sizes
 from afl_stream.errors import (
     IdRefused,
@@ -33,7 +32,7 @@ from afl_stream.evaluator.context import EvaluatorContext
 from afl_stream.evaluator.external.continuing import continue_by_command, run_to_fixed_point
 from afl_stream.evaluator.external.executions import PastExecutions
 from afl_stream.evaluator.external.external_events import ExternalEvents
-from afl_stream.evaluator.operator_commands import BatchOfItsOwn, run_again
+from afl_stream.evaluator.operator_commands import BatchOfItsOwn, migrate, run_again
 from afl_stream.evaluator.outcomes import Outcome
 from afl_stream.evaluator.refusals import REFUSALS
 from afl_stream.evaluator.reporting.event_lines import lines_for
@@ -49,6 +48,7 @@ from afl_stream.wire.messages import (
     DescribeWorkflow,
     ExternalEvent,
     Message,
+    MigrateWorkflow,
     ScheduleCommand,
     StartWorkflow,
     StepContinue,
@@ -213,6 +213,8 @@ class UnitOfWork:
                 return run_commands.describe(self._context, self, command)
             if isinstance(command, ContinueAsNew):
                 return continue_by_command(self._context, self, command)
+            if isinstance(command, MigrateWorkflow):
+                return migrate(self._context, self, command)
             return run_again(self._context, self, command)
         except (BatchOfItsOwn, SchemaUnavailable, NewerFormat, VersionMismatchError):
             raise
@@ -229,21 +231,6 @@ class UnitOfWork:
         is_no_run = isinstance(command, StartWorkflow) and self.row(command.workflow_id) is None
         self.outputs.refuse(command, error, is_no_run=is_no_run)
         self.schedules.refused(command, error)
-
-    def open_again(self, workflow_id: str, action: Action) -> bool:
-        """Let a stored workflow run again, in a later batch of its own; return False when there is none."""
-        if workflow_id in self.changed:
-            raise BatchOfItsOwn
-        known = self.execution(workflow_id, is_checked=True) is not None
-        opened = self._context.workflows.open_again(workflow_id, action) if known else None
-        if opened is None:
-            return False  # Also one that was purged in this moment.
-        # Later than the cancel that it may follow, whatever the clocks say: agents skip events that are not later.
-        opened.execution.now_ms = max(self.now_ms, opened.execution.now_ms) + 1
-        self._executions[workflow_id] = opened.execution
-        self.touch(opened.execution)
-        self.over_budget.append(workflow_id)
-        return True
 
     # --- workflows ----------------------------------------------------------------------------------------------
 

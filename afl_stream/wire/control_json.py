@@ -34,6 +34,7 @@ _JSON_TYPES: Final = (
     "ResetWorkflow",
     "DescribeWorkflow",
     "ContinueAsNew",
+    "MigrateWorkflow",
     "PutSchedule",
     "DeleteSchedule",
     "PauseSchedule",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from enum import StrEnum
 from typing import Final
 
 from afl.core.trace_context import TRACE_HEADERS as TRACE_HEADERS
@@ -59,7 +60,25 @@ from afl_stream.wire.versions import HEADERS, SUPPORTED
 SPEC_VERSION: Final = _SPEC_VERSION.encode()
 #: On a person's answer: an evaluator reports its outcome in a milestone with this command id.
 COMMAND_HEADER: Final = "afl_command_id"
+#: On a start: what to do if a run has its id already, one of `IfExists`.
+IF_EXISTS_HEADER: Final = "afl_if_exists"
 _AVRO: Final = (CONTENT_TYPE_HEADER, AVRO_CONTENT)
+
+
+class IfExists(StrEnum):
+    """What a start does if a run has its id already. Values are on topics: never change one.
+
+    A start without any of these does nothing if it is a copy of that run's own start, and is refused otherwise.
+    """
+
+    #: That run is the one that was asked for, whatever version of the workflow and whatever inputs it was started with.
+    USE = "use"
+    #: The start is refused: it is for a new run only.
+    REFUSE = "refuse"
+
+    def headers(self) -> Headers:
+        """Return it as a record of a start carries it."""
+        return ((IF_EXISTS_HEADER, self.value.encode()),)
 
 
 def headers_for(

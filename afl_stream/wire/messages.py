@@ -246,6 +246,19 @@ class ContinueAsNew:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MigrateWorkflow:
+    """An operator's command: let a workflow that has not ended continue by another version of its program.
+
+    `program` is the fingerprint of that version. `command_id` as in RetryStep.
+    """
+
+    workflow_id: str
+    program: str
+    reason: str | None = None
+    command_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ExternalEvent:
     """An event from outside that a workflow may wait for, by name. `value` is the data that came with it.
 
@@ -365,7 +378,7 @@ Answer: TypeAlias = StepContinue | StepFailed | StepUpdate
 #: The part of a workflow that runs again, or all of it.
 RunAgain: TypeAlias = RetryStep | RerunStep | ResetWorkflow
 #: A command about one workflow.
-Command: TypeAlias = StartWorkflow | CancelWorkflow | RunAgain | DescribeWorkflow | ContinueAsNew
+Command: TypeAlias = StartWorkflow | CancelWorkflow | RunAgain | DescribeWorkflow | ContinueAsNew | MigrateWorkflow
 Definition: TypeAlias = ProgramDefinition | ProgramPointer | StoreClaim | Pause
 Message: TypeAlias = Event | Answer | Command | ScheduleCommand | ExternalEvent | Lifecycle | Definition | TopicEvent
 

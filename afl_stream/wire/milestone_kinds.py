@@ -14,6 +14,8 @@ WORKFLOW_RESUMED: Final = "workflow.resumed"
 WORKFLOW_RETRIED: Final = "workflow.retried"
 WORKFLOW_RERUN: Final = "workflow.rerun"
 WORKFLOW_RESET: Final = "workflow.reset"
+#: The run continues by another version of its program; `outputs` has the fingerprints, `from` and `to`.
+WORKFLOW_MIGRATED: Final = "workflow.migrated"
 WORKFLOW_COMPLETED: Final = "workflow.completed"
 #: The run has failed.
 WORKFLOW_ERROR: Final = "workflow.error"

@@ -31,6 +31,7 @@ from afl_stream.wire.messages import (
     FailureReason,
     Lifecycle,
     Message,
+    MigrateWorkflow,
     Pause,
     ProgramDefinition,
     ProgramPointer,
@@ -70,6 +71,7 @@ RECORD_TYPES: Final[Mapping[str, tuple[type[Message], str]]] = {
     "ResetWorkflow": (ResetWorkflow, "reset_workflow"),
     "DescribeWorkflow": (DescribeWorkflow, "describe_workflow"),
     "ContinueAsNew": (ContinueAsNew, "continue_as_new"),
+    "MigrateWorkflow": (MigrateWorkflow, "migrate_workflow"),
     "PutSchedule": (PutSchedule, "put_schedule"),
     "DeleteSchedule": (DeleteSchedule, "delete_schedule"),
     "PauseSchedule": (PauseSchedule, "pause_schedule"),
@@ -95,7 +97,9 @@ _REASONS: Final[Mapping[Flaw, Reason]] = {
 # Tuples made once: `A | B` in an isinstance makes a new object for each record.
 _ANSWERS: Final = (StepContinue, StepFailed, StepUpdate)
 _OF_STEPS: Final = (RetryStep, RerunStep)
-_OF_WORKFLOWS: Final = (StartWorkflow, CancelWorkflow, ResetWorkflow, DescribeWorkflow, ContinueAsNew)
+_OF_WORKFLOWS: Final = (
+    *(StartWorkflow, CancelWorkflow, ResetWorkflow, DescribeWorkflow, ContinueAsNew, MigrateWorkflow),
+)
 _OF_SCHEDULES: Final = (PutSchedule, DeleteSchedule, PauseSchedule, ResumeSchedule, TriggerSchedule)
 _TELL_VERSIONS: Final = (Event, ProgramDefinition)
 

@@ -34,6 +34,10 @@ _WAITING = frozenset(
 )
 
 
+#: The count of waits of a statement that is made: however many end, it never reaches zero.
+_MADE = -1
+
+
 def restore(
     plan: WorkflowPlan,
     row: WorkflowRow,
@@ -369,4 +373,8 @@ def _count_waits(step: StepRecord, frame: Frame) -> None:
                         frame.waiting[statement.index] -= 1
     except InnerFailure as error:
         step.failed = error.record
+    for index, count in enumerate(frame.waiting):
+        if count > 0 and frame.env[index] is not None:
+            # It was made by another version of the program, which did not let it wait for that: not a second time.
+            frame.waiting[index] = _MADE
     frame.ready = [index for index, count in enumerate(frame.waiting) if not count and frame.env[index] is None]

@@ -22,6 +22,7 @@ from afl_stream.client.client import Client
 from afl_stream.commands.invocation import Invocation, open_transport
 from afl_stream.commands.refusals import CommandRefused
 from afl_stream.exit_codes import ExitCode
+from afl_stream.wire.headers import IfExists
 
 #: The longest line, as the longest source is.
 MAX_LINE_BYTES: Final = 16 * 1024 * 1024
@@ -32,7 +33,9 @@ _SPOOLED_BYTES: Final = 8 * 1024 * 1024
 _PIECE_BYTES: Final = 1024 * 1024
 
 
-def start_many(invocation: Invocation, source: str, workflow: str | None) -> ExitCode:
+def start_many(
+    invocation: Invocation, source: str, workflow: str | None, if_exists: IfExists | None = None
+) -> ExitCode:
     """Start the workflows of a file of JSON lines, or of standard input for "-"; `workflow` is for lines without one.
 
     All lines are checked before the first start is sent. Prints the ids in the order of the lines.
@@ -47,7 +50,8 @@ def start_many(invocation: Invocation, source: str, workflow: str | None) -> Exi
         topic = client.topology.definitions()
         if topic not in transport.admin().topic_names():
             raise not_listed(transport.admin(), topic, "programs", "--role starter")
-        for lot in client.start_in_lots(StartsFile(file, name, workflow), check=_InputCheck()):
+        starts_file = StartsFile(file, name, workflow)
+        for lot in client.start_in_lots(starts_file, check=_InputCheck(), if_exists=if_exists):
             count += len(lot)
             if terminal.as_json:
                 ids.extend(lot)

@@ -90,6 +90,22 @@ def test_what_has_not_begun_is_done_as_the_new_version_says_and_the_event_in_fli
     assert engine.answer("second", {"a": "done"}).outputs == {"said": "done!"}
 
 
+def test_a_step_that_has_begun_does_not_begin_again_for_what_the_new_version_would_let_it_wait_for() -> None:
+    both = """andThen {
+        first = Ask(q = $.who)
+        second = Ask(q = "second")
+        yield W(said = first.a ++ second.a)
+    }"""
+    engine = started(shop(both))
+    asked = engine.step("second").document
+
+    move(engine, shop(both.replace('"second"', "first.a")))
+    engine.answer("first", {"a": "one "})
+
+    assert engine.step("second").document == asked
+    assert engine.answer("second", {"a": "two"}).outputs == {"said": "one two"}
+
+
 def test_a_version_may_add_inputs_with_defaults_andthen_blocks_and_catches() -> None:
     engine = started(shop())
 
