@@ -93,6 +93,10 @@ _COMMANDS: Final = {
         "afl_stream.commands.events.continuing:continue_as_new_command",
         "Let a run continue as a new execution.",
     ),
+    "migrate": (
+        "afl_stream.commands.versions.migrating:migrate_command",
+        "Move a waiting run to another version of its program.",
+    ),
     "erase": (
         "afl_stream.commands.sensitive.erasing:erase_command",
         "Erase the sensitive data of a run.",

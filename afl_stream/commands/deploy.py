@@ -14,14 +14,23 @@ from afl_stream.exit_codes import ExitCode
 
 @click.command("deploy")
 @files_argument(required=True)
+@click.option(
+    "--compare",
+    is_flag=True,
+    help="Deploy nothing: say what differs from what is deployed, and which runs stay on other versions.",
+)
 @common
-def deploy_command(invocation: Invocation, files: Sequence[str]) -> ExitCode:
+def deploy_command(invocation: Invocation, files: Sequence[str], compare: bool) -> ExitCode:
     """Compile FILEs together and publish the program. Runs that have started keep theirs.
+
+    With --compare nothing is deployed: it says what differs from what is deployed, by workflow, facet and step, and
+    which runs that have not ended stay on other versions. It ends with 0 if nothing differs, with 1 otherwise.
 
     \b
     Examples:
       afl-stream deploy orders.afl
       afl-stream deploy shop/*.afl --json
+      afl-stream deploy orders.afl --compare
     """
     from afl_stream.client.client import Client
     from afl_stream.commands.programs import compile_program
@@ -29,6 +38,10 @@ def deploy_command(invocation: Invocation, files: Sequence[str]) -> ExitCode:
 
     config, terminal = invocation.settings(), invocation.terminal()
     program = compile_program(files, terminal, invocation.strictness)
+    if compare:
+        from afl_stream.commands.versions.comparing import compare_with_deployed
+
+        return compare_with_deployed(invocation, program, files)
     # `topics apply` without files knows only deployed programs, and this one is not yet deployed.
     remedy = invocation.with_files("topics", "apply", *files)
     with open_transport(config, remedy=remedy) as transport, Client(config, transport) as client:

@@ -107,6 +107,11 @@ class Definitions:
         self.refresh()
         return dict(self._names)
 
+    def fingerprints(self) -> list[str]:
+        """Return the fingerprints of all programs that the topic has. Raises SchemaUnavailable."""
+        self.refresh()
+        return list(self._packed)
+
     def find(
         self, workflow: str, fingerprint: str | None = None, *, known_for_s: float = 0.0
     ) -> tuple[CompiledProgram, str]:

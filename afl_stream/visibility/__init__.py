@@ -18,6 +18,8 @@ from afl_stream.visibility.programs import (
 )
 from afl_stream.visibility.records import Answer, PublishedEvent, RunRecordReader, RunRecords
 from afl_stream.visibility.runs import RunDetail, StepDetail, show_workflow
+from afl_stream.visibility.staying_runs import StayingRuns, staying_runs
+from afl_stream.visibility.step_changes import compare_steps
 from afl_stream.visibility.timeline import NOT_KEPT, Transition, timeline_of
 from afl_stream.visibility.workflows import (
     NoSuchWorkflow,
@@ -30,7 +32,18 @@ from afl_stream.visibility.workflows import (
 )
 
 #: The modules that other packages import.
-PUBLIC_MODULES = ("choosing", "programs", "records", "runs", "schedules", "step_tree", "timeline", "workflows")
+PUBLIC_MODULES = (
+    "choosing",
+    "programs",
+    "records",
+    "runs",
+    "schedules",
+    "staying_runs",
+    "step_changes",
+    "step_tree",
+    "timeline",
+    "workflows",
+)
 
 __all__ = [
     "NOT_KEPT",
@@ -44,6 +57,7 @@ __all__ = [
     "RunDetail",
     "RunRecordReader",
     "RunRecords",
+    "StayingRuns",
     "StepDetail",
     "Transition",
     "WorkflowFilter",
@@ -51,11 +65,13 @@ __all__ = [
     "WorkflowSummary",
     "all_workflows",
     "compare",
+    "compare_steps",
     "find_workflow",
     "full_id",
     "list_programs",
     "list_workflows",
     "show_programs",
     "show_workflow",
+    "staying_runs",
     "timeline_of",
 ]

@@ -179,7 +179,7 @@ def compare(one: CompiledProgram, other: CompiledProgram) -> list[Difference]:
             )
             continue
         found += _changes(name, was, now)
-    if _plain([found.node for found in one.implicits]) != _plain([found.node for found in other.implicits]):
+    if plain_node([found.node for found in one.implicits]) != plain_node([found.node for found in other.implicits]):
         found.append(Difference(change="changed", kind="implicit", name="implicit values", part="body"))
     return found
 
@@ -207,21 +207,21 @@ def _changes(name: str, was: Declaration, now: Declaration) -> list[Difference]:
 def _rest(declaration: Declaration) -> object:
     """Return what a signature does not tell of a declaration: defaults, mixins, and the body."""
     node = declaration.node
-    defaults = [(param.get("name"), _plain(param.get("default"))) for param in declaration.params]
+    defaults = [(param.get("name"), plain_node(param.get("default"))) for param in declaration.params]
     rest = {key: value for key, value in node.items() if key not in ("params", "returns", "fields", "name", "type")}
-    return defaults, _plain(rest)
+    return defaults, plain_node(rest)
 
 
 def _typed(params: Sequence[Mapping[str, object]]) -> str:
     return ", ".join(f"{param.get('name')}: {type_name(param.get('type', 'Any'))}" for param in params)
 
 
-def _plain(node: object) -> object:
+def plain_node(node: object) -> object:
     """Return a node of a program without what no behaviour depends on."""
     if isinstance(node, Mapping):
-        return {key: _plain(value) for key, value in node.items() if key not in _NOT_BEHAVIOUR}
+        return {key: plain_node(value) for key, value in node.items() if key not in _NOT_BEHAVIOUR}
     if isinstance(node, Sequence) and not isinstance(node, str):
-        return [_plain(entry) for entry in node]
+        return [plain_node(entry) for entry in node]
     return node
 
 

@@ -117,11 +117,20 @@ def _show_differences(terminal: Terminal, differences: Sequence[Difference] | No
     if not differences:
         terminal.line("  nothing differs from the version before but names of the compiler's own")
     for found in differences:
-        for text, colour in _lines(found):
+        for text, colour in difference_lines(found):
             terminal.coloured((f"  {text}", colour))
 
 
-def _lines(found: Difference) -> list[tuple[str, str]]:
+#: Kinds of differences inside a body: their lines name the step.
+_INSIDE: Final = frozenset({"step", "yield", "log", "assert", "foreach", "case", "script"})
+
+
+def difference_lines(found: Difference) -> list[tuple[str, str]]:
+    """Return the lines of a difference between two programs, each with its colour."""
+    if found.kind in _INSIDE:
+        what = f"{found.kind} {found.name}"
+        lines = [(f"- {what}: {found.before}", "red"), (f"+ {what}: {found.after}", "green")]
+        return lines[found.change == "added" : 2 - (found.change == "removed")]
     match found.change:
         case "added":
             return [(f"+ {found.after}", "green")]

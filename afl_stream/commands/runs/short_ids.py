@@ -11,7 +11,22 @@ if TYPE_CHECKING:
 
 #: An id that a client has drawn, and a beginning of one: 8 digits at least.
 _DRAWN: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z", re.ASCII)
+#: Where the parts of such an id end, but for the last.
+_PARTS: Final = (8, 13, 18, 23)
 _BEGINNING: Final = re.compile(r"[0-9a-f]{8}[0-9a-f-]*\Z", re.ASCII)
+
+
+def short_id(store: EngineStore, workflow_id: str) -> str:
+    """Return the shortest beginning of an id that was drawn, by its parts, which no other run's id has.
+
+    An id that somebody has chosen is returned whole.
+    """
+    if _DRAWN.match(workflow_id):
+        for end in _PARTS:
+            start = workflow_id[:end]
+            if sum(found.startswith(start) for found in store.workflow_ids(after=start, limit=2)) == 1:
+                return start
+    return workflow_id
 
 
 def meant_id(store: EngineStore | None, terminal: Terminal, workflow_id: str) -> str:

@@ -1,0 +1,1 @@
+"""Versions of programs: what differs between a program and what is deployed, and runs that move to another version."""
