@@ -54,6 +54,7 @@ _SECTIONS: Final[Mapping[str, Sequence[str]]] = {
             "docs/security.md",
             "docs/stores.md",
             "docs/operations.md",
+            "docs/migrating.md",
             "docs/limits.md",
             "docs/sensitive-data.md",
         ),

@@ -37,6 +37,7 @@ _WALKTHROUGHS: list[Any] = [
     pytest.param(_DOCS / "lifecycle.md", marks=[pytest.mark.long, pytest.mark.timeout(300)]),
     *sorted(page for page in (_DOCS / "language").glob("*.md") if "```sh\n" in page.read_text()),
     _DOCS / "language-tools.md",
+    pytest.param(_DOCS / "migrating.md", marks=[pytest.mark.long, pytest.mark.timeout(300)]),
     pytest.param(_DOCS / "monitoring.md", marks=[pytest.mark.long, pytest.mark.timeout(300)]),
     pytest.param(_DOCS / "looking-back.md", marks=[pytest.mark.long, pytest.mark.timeout(300)]),
     pytest.param(_DOCS / "operations.md", marks=[pytest.mark.long, pytest.mark.timeout(300)]),

@@ -66,6 +66,7 @@ COMMANDS: dict[tuple[str, ...], list[str]] = {
     ("fail",): ["w1:0a1b2c"],
     ("raise",): ["w1", "news", "{}"],
     ("history",): ["w1"],
+    ("migrate",): ["w1", "--to", "current"],
     ("continue-as-new",): ["w1", "--input", 'hosts=["a"]'],
     ("schedule", "create"): ["nightly", "Watch", "--every", "1h", "--input", 'hosts=["a"]'],
     ("schedule", "list"): [],

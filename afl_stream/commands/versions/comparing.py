@@ -33,6 +33,11 @@ class DeployedVersion:
     differences: Sequence[Difference]
     steps: Sequence[Difference]
 
+    def is_told(self, found: Difference) -> bool:
+        """Return whether a difference says more than those of the steps do."""
+        inside = f"{found.name}."
+        return found.part != "body" or not any(f"{step.name}.".startswith(inside) for step in self.steps)
+
     def to_dict(self) -> dict[str, object]:
         """Return it as JSON has it."""
         return {
@@ -109,7 +114,7 @@ def _show(
         is_same = not version.differences and not version.steps
         of = f"of {', '.join(version.workflows)}"
         terminal.line(f"{'the same as' if is_same else 'differs from'} {version.program[:_SHORT]} {of}")
-        for found in (*version.differences, *version.steps):
+        for found in (*filter(version.is_told, version.differences), *version.steps):
             for text, colour in difference_lines(found):
                 terminal.coloured((f"  {text}", colour))
 

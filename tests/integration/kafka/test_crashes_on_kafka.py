@@ -51,10 +51,11 @@ WAIT_POINTS = points_of("external", "timers")
 #: These are reached by a start that finds events in the store.
 EARLY_POINTS = {"external.found", "external.adopted"}
 #: Of pollers and runners, which are not on Kafka, of purging, of claiming a deployment for a store, of schedules, of
-#: events that are published again, of dead letters, of keys, of gateways: their own tests crash there.
+#: events that are published again, of dead letters, of keys, of gateways, of runs that move to another version: tests
+#: of their own crash there.
 ELSEWHERE = points_of(
     *("task", "execute", "claude", "purge", "claim", "schedules", "republish", "dividing"),
-    *("driver", "replay", "drop", "keys", "gateway"),
+    *("driver", "replay", "drop", "keys", "gateway", "migrate"),
 )
 #: Of event-driven workflows, subscriptions and bridges: their own tests crash there, on each transport and store.
 PUBSUB_POINTS = points_of(
