@@ -13,6 +13,7 @@ PUBLIC_MODULES = (
     "inbox",
     "iteration",
     "machine",
+    "making",
     "ports",
     "restore",
     "results",
