@@ -15,6 +15,7 @@ from afl_stream.client.external_events import EventReceipt, when_unanswered
 from afl_stream.client.milestones import NotAnswered
 from afl_stream.topics.declared import TopicPlan
 from afl_stream.transport import TransportError
+from afl_stream.wire.headers import IfExists
 from afl_stream.wire.messages import DescribeWorkflow, Lifecycle, Pause, check_workflow_id
 
 
@@ -94,6 +95,7 @@ class AsyncClient(AsyncScheduleConnection):
         requested_by: str | None = None,
         command_id: str | None = None,
         answer_timeout_s: float | None = None,
+        if_exists: IfExists | str | None = None,
     ) -> str:
         """Ask for a workflow to be started, and return its id; see `Client.start`."""
         workflow_id = drawn_id() if workflow_id is None else workflow_id
@@ -106,6 +108,7 @@ class AsyncClient(AsyncScheduleConnection):
                 program=program,
                 requested_by=requested_by,
                 command_id=sent,
+                if_exists=if_exists,
             ),
             command_id,
             answer_timeout_s,
@@ -121,13 +124,14 @@ class AsyncClient(AsyncScheduleConnection):
         program: str | None = None,
         command_id: str | None = None,
         answer_timeout_s: float | None = None,
+        if_exists: IfExists | str | None = None,
     ) -> Lifecycle | None:
         """Ask for a workflow to be started, and return the evaluator's answer; see `Client.ask_to_start`."""
         workflow_id = drawn_id() if workflow_id is None else workflow_id
 
         return await self._answered(
             lambda client, sent: client.start(
-                workflow, inputs, workflow_id=workflow_id, program=program, command_id=sent
+                workflow, inputs, workflow_id=workflow_id, program=program, command_id=sent, if_exists=if_exists
             ),
             command_id,
             answer_timeout_s,
@@ -135,16 +139,30 @@ class AsyncClient(AsyncScheduleConnection):
         )
 
     async def start_many(
-        self, starts: Iterable[StartRequest], *, requested_by: str | None = None, check: StartCheck | None = None
+        self,
+        starts: Iterable[StartRequest],
+        *,
+        requested_by: str | None = None,
+        check: StartCheck | None = None,
+        if_exists: IfExists | str | None = None,
     ) -> list[str]:
         """Ask for many workflows to be started, and return their ids in order; see `Client.start_many`."""
-        return await self._call(lambda client: client.start_many(starts, requested_by=requested_by, check=check))
+        return await self._call(
+            lambda client: client.start_many(starts, requested_by=requested_by, check=check, if_exists=if_exists)
+        )
 
     async def start_in_lots(
-        self, starts: Iterable[StartRequest], *, requested_by: str | None = None, check: StartCheck | None = None
+        self,
+        starts: Iterable[StartRequest],
+        *,
+        requested_by: str | None = None,
+        check: StartCheck | None = None,
+        if_exists: IfExists | str | None = None,
     ) -> AsyncIterator[list[str]]:
         """Start as `start_many` does, and yield the ids of each lot when it is acknowledged."""
-        lots = await self._call(lambda client: client.start_in_lots(starts, requested_by=requested_by, check=check))
+        lots = await self._call(
+            lambda client: client.start_in_lots(starts, requested_by=requested_by, check=check, if_exists=if_exists)
+        )
         while (lot := await self._call(lambda _: next(lots, None))) is not None:
             yield lot
 
@@ -249,6 +267,23 @@ class AsyncClient(AsyncScheduleConnection):
             command_id,
             answer_timeout_s,
             f"ContinueAsNew of {workflow_id}",
+        )
+
+    async def migrate(
+        self,
+        workflow_id: str,
+        program: str,
+        *,
+        reason: str = "",
+        command_id: str | None = None,
+        answer_timeout_s: float | None = None,
+    ) -> str:
+        """Ask for a workflow to continue by another version of its program; see `Client.migrate`."""
+        return await self._sent(
+            lambda client, sent: client.migrate(workflow_id, program, reason=reason, command_id=sent),
+            command_id,
+            answer_timeout_s,
+            f"MigrateWorkflow of {workflow_id}",
         )
 
     # --- answers and events -------------------------------------------------------------------------------------
