@@ -22,6 +22,10 @@ _SCHEMA_HEADERS: Final = re.compile(rf"X'0f000000{b'afl_fingerprint'.hex()}[0-9a
 #: A record whose value is the text of a schema, under the digest of it.
 _SCHEMA_START: Final = b'{\n  "type": "record"'.hex()
 _SCHEMA: Final = re.compile(rf"CAST\('([0-9a-f]{{64}})' AS BLOB\), X'({_SCHEMA_START}[0-9a-f]*)'")
+#: A schema's record in a comparable log: what stands before its offset, and between that and its time.
+_SCHEMA_LINE: Final = re.compile(
+    r"""(INSERT INTO "records" VALUES\(\d+, \d+), \d+(, CAST\('(?:the schema|[0-9a-f]{64})' AS BLOB\), .*), \d+\);$"""
+)
 #: How much of a difference is shown.
 _SHOWN_LINES: Final = 20
 _SHOWN_CHARS: Final = 400
@@ -82,6 +86,21 @@ def _without_docs(part: object) -> object:
 def comparable(log: str) -> str:
     """Leave out of a log what a release may add to it: topics of dead letters, headers and documentation of schemas."""
     return without_documentation(without_schema_headers(without_dead_letters(log)))
+
+
+def with_schemas_of(log: str, other: str) -> str:
+    """Leave out of a log the schemas that another one lacks, and the places and times of all of them.
+
+    A release may announce more of them, and sooner. Both logs are comparable ones.
+    """
+    known = {_placeless(line) for line in other.splitlines() if _SCHEMA_LINE.match(line)}
+    schemas = {_placeless(line) for line in log.splitlines() if _SCHEMA_LINE.match(line)}
+    others = [line for line in log.splitlines() if not _SCHEMA_LINE.match(line)]
+    return "\n".join([*others, *sorted(schemas & known)])
+
+
+def _placeless(line: str) -> str:
+    return _SCHEMA_LINE.sub(r"\1, -\2, -);", line)
 
 
 def differences(written: str, kept: str) -> list[str]:

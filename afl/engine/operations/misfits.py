@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Final, NamedTuple
 
 from afl.core.types import type_name
@@ -59,7 +60,6 @@ class _Comparison:
     def __init__(self, was: WorkflowPlan, now: WorkflowPlan) -> None:
         self._was, self._now = was, now
         self._facets = {facet.name: facet for facet in now.facets}
-        self._reads: Mapping[str, set[str]] | None = None
 
     def of(self, row: WorkflowRow, documents: Sequence[StepDocument]) -> Iterator[Misfit]:
         yield from self._inputs(row)
@@ -194,10 +194,12 @@ class _Comparison:
         names = [*before.param_types.values(), *before.return_types.values()]
         return all(_spread(each, self._was, set()) == _spread(each, self._now, set()) for each in names)
 
+    @cached_property
+    def _reads(self) -> Mapping[str, set[str]]:
+        return _reads_of(self._now)
+
     def _is_read(self, step: str, name: str) -> bool:
         """Return whether any expression of the new version may read this attribute of a step of this name."""
-        if self._reads is None:
-            self._reads = _reads_of(self._now)
         return name in self._reads.get(step, ()) or self._now.facet.reads_steps
 
 

@@ -35,8 +35,8 @@ class RegistryParties(ExitStack):
         return made.codec
 
     def client(self, url: str) -> SchemaRegistryClient:
-        """Return Confluent's client."""
-        client = SchemaRegistryClient({"url": url})
+        """Return Confluent's client, which asks again where an answer does not come."""
+        client = SchemaRegistryClient({"url": url, "timeout": 10})
         self.callback(client.close)
         return client
 
