@@ -6,7 +6,8 @@ from tests.scenarios.command_lines import CommandLine
 
 
 @pytest.fixture
-def command_line(tmp_path, capsys) -> CommandLine:  # type: ignore[no-untyped-def]
+def command_line(tmp_path, capsys, monkeypatch) -> CommandLine:  # type: ignore[no-untyped-def]
+    monkeypatch.setenv("COLUMNS", "250")
     return CommandLine(tmp_path, capsys)
 
 
