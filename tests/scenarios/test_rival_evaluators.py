@@ -162,6 +162,8 @@ def test_an_answer_that_stale_memory_would_apply_a_second_time_is_a_duplicate(wo
     assert stale.first.stats.outcomes == {"applied": 1, "duplicate": 1}
 
 
+# One thread serves all members: a commit that waits for a rebalance waits for those that it keeps from taking part.
+@pytest.mark.timeout(400)
 @pytest.mark.parametrize("seed", range(3))
 def test_evaluators_and_agents_come_and_go_in_the_middle_of_500_events(world: World, seed: int) -> None:
     random = Random(seed)

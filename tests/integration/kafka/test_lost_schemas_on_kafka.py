@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from afl.engine.model.store import COMPLETED
@@ -20,9 +21,19 @@ pytestmark = pytest.mark.long
 def retention_takes_all(deployment: Deployment, topic: str) -> None:
     """Delete the records of a topic as retention does, which counts their offsets on."""
     deployment.kafka.set_of_topic(topic, "cleanup.policy", "delete")
-    tp = KafkaPartition(topic, 0, -1)
-    for done in deployment.kafka.admin.delete_records([tp]).values():
+    # The leader may take a moment to see the change of the policy.
+    eventually(lambda: _are_deleted(deployment, topic), DEADLINE_S, interval_s=0.1)
+
+
+def _are_deleted(deployment: Deployment, topic: str) -> bool:
+    (done,) = deployment.kafka.admin.delete_records([KafkaPartition(topic, 0, -1)]).values()
+    try:
         done.result(20)
+    except KafkaException as error:
+        if error.args[0].code() == KafkaError.POLICY_VIOLATION:
+            return False
+        raise
+    return True
 
 
 def has_asked(deployment: Deployment) -> bool:
