@@ -13,7 +13,7 @@ from afl_stream.client.async_milestones import AsyncMilestones
 from afl_stream.client.client import Client
 from afl_stream.client.connection import NAMES_KNOWN_S, drawn_id
 from afl_stream.client.milestones import NotAnswered
-from afl_stream.client.threads import CallThread
+from afl_stream.client.threads import CallThread, opened_in_thread
 from afl_stream.sensitive.redaction import Redaction
 from afl_stream.settings.config import StreamConfig
 from afl_stream.topics.declared import Topology
@@ -57,14 +57,7 @@ class AsyncConnection:
 
     async def open(self) -> None:
         """Connect. Raises as `Client`."""
-        thread = CallThread("afl-client")
-        making = thread.begin(self._make)
-        try:
-            self._client = await asyncio.shield(making)
-        except BaseException:
-            making.add_done_callback(lambda made: _close_made(made, thread))
-            raise
-        self._thread = thread
+        self._client, self._thread = await opened_in_thread("afl-client", self._make)
 
     async def close(self) -> None:
         """Disconnect, after the calls that are at work; a second time does nothing."""
@@ -148,10 +141,3 @@ async def within(expected: Expected, deadline_s: float) -> Lifecycle:
     """Return what is expected. Raises TimeoutError."""
     async with asyncio.timeout(max(0.0, deadline_s - time.monotonic())):
         return await expected
-
-
-def _close_made(made: asyncio.Future[Client], thread: CallThread) -> None:
-    """Close a client that nobody awaits any more."""
-    if not made.cancelled() and made.exception() is None:
-        thread.begin(made.result().close)
-    thread.end()

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from afl_stream.client.milestones import Milestones, NotAnswered
-from afl_stream.client.threads import CallThread
+from afl_stream.client.threads import CallThread, opened_in_thread
 from afl_stream.transport import BrokerUnavailable
 from afl_stream.wire.command_answers import checked_answer, is_answer_to
 from afl_stream.wire.messages import Lifecycle
@@ -45,15 +45,7 @@ class AsyncMilestones:
 
     async def open(self) -> None:
         """Stand at the place of the topic from which milestones are read. Raises as `Milestones`."""
-        thread = CallThread("afl-milestones")
-        opening = thread.begin(self._open_reader)
-        try:
-            self._reader = await asyncio.shield(opening)
-        except BaseException:
-            # The one that is opened although nobody awaits it any more is closed by its own thread.
-            opening.add_done_callback(lambda opened: _close_opened(opened, thread))
-            raise
-        self._thread = thread
+        self._reader, self._thread = await opened_in_thread("afl-milestones", self._open_reader)
 
     @property
     def has_read_what_was_there(self) -> bool:
@@ -133,9 +125,3 @@ class AsyncMilestones:
             # Nobody awaits it any more: an error of it is nobody's.
             reading.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
         await asyncio.shield(closing)
-
-
-def _close_opened(opened: asyncio.Future[Milestones], thread: CallThread) -> None:
-    if not opened.cancelled() and opened.exception() is None:
-        thread.begin(opened.result().close)
-    thread.end()

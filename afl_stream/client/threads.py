@@ -7,10 +7,19 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from functools import partial
-from typing import ParamSpec, TypeVar
+from typing import ParamSpec, Protocol, TypeVar
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+
+class Closable(Protocol):
+    """What is closed after use, by a call that may block."""
+
+    def close(self) -> None: ...
+
+
+C = TypeVar("C", bound=Closable)
 
 
 class CallThread:
@@ -35,3 +44,23 @@ class CallThread:
     def end(self) -> None:
         """Take no more calls; the thread ends after those that were begun."""
         self._executor.shutdown(wait=False)
+
+
+async def opened_in_thread(name: str, make: Callable[[], C]) -> tuple[C, CallThread]:
+    """Make something in a thread of its own, and return it with the thread. Raises what `make` raises.
+
+    What is made although nobody awaits it any more is closed by its thread.
+    """
+    thread = CallThread(name)
+    making = thread.begin(make)
+    try:
+        return await asyncio.shield(making), thread
+    except BaseException:
+        making.add_done_callback(lambda made: _close_made(made, thread))
+        raise
+
+
+def _close_made(made: asyncio.Future[C], thread: CallThread) -> None:
+    if not made.cancelled() and made.exception() is None:
+        thread.begin(made.result().close)
+    thread.end()

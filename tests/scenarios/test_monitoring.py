@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 import yaml
-from prometheus_client.parser import text_string_to_metric_families
 
 from afl.compiled.program import CompiledProgram
 from afl.compiler import compile_text
@@ -36,6 +35,7 @@ from afl_stream.evaluator.service import EvaluatorService
 from afl_stream.settings.config import StreamConfig, TopicSettings
 from afl_stream.topics.declared import Topology
 from tests.eventually import eventually
+from tests.worlds.metric_pages import Samples, samples
 
 ROOT = Path(__file__).parents[2]
 DASHBOARD = ROOT / "deploy" / "grafana" / "afl-stream.json"
@@ -53,8 +53,6 @@ namespace shop {
 #: How many of each are run.
 SALES, FAILURES = 20, 2
 
-Samples = Mapping[tuple[str, frozenset[tuple[str, str]]], float]
-
 
 @dataclass(frozen=True)
 class Seen:
@@ -68,14 +66,6 @@ class Seen:
     @property
     def pages(self) -> str:
         return self.evaluator + self.agent + self.audit
-
-
-def samples(page: str) -> Samples:
-    return {
-        (sample.name, frozenset(sample.labels.items())): sample.value
-        for family in text_string_to_metric_families(page)
-        for sample in family.samples
-    }
 
 
 @contextmanager
