@@ -78,10 +78,10 @@ class GatewayMetrics:
             (facet, ending.name.lower()): count for facet, desk in desks.items() for ending, count in desk.ended.items()
         }
         yield Family(ENDED, ended)
-        yield from _together(family for agent in self._agents for family in agent.collect())
+        yield from of_several(family for agent in self._agents for family in agent.collect())
 
 
-def _together(families: Iterable[Family]) -> Iterator[Family]:
+def of_several(families: Iterable[Family]) -> Iterator[Family]:
     """Yield one family for each metric of several agents: sums, and of ages the greatest."""
     found: dict[Metric, dict[tuple[str, ...], float | Distribution]] = {}
     for metric, values in families:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from afl.core.clock import ManualClock
-from afl.core.monitoring.metrics import Distribution, Family
-from afl_stream.agent.metrics import AgentMetrics
-from afl_stream.agent.observer import AgentObserver
-from afl_stream.gateway.metrics import GATEWAY_METRICS, GatewayMetrics
+from afl.core.monitoring.histograms import Histogram
+from afl.core.monitoring.metrics import Distribution, Family, one
+from afl_stream.agent.metrics import READ, TURN_AGE, AgentMetrics
+from afl_stream.agent.observer import HANDLER_TIME, AgentObserver
+from afl_stream.gateway.metrics import GATEWAY_METRICS, GatewayMetrics, of_several
 from tests.eventually import eventually
 from tests.scenarios.gateway.world import CHARGE, Shop, Worker
 
@@ -62,11 +63,26 @@ def test_its_agents_are_told_of_as_one(shop: Shop) -> None:
         assert len({family.metric.name for family in families}) == len(families)
         assert value(worker, "afl_agent_records_read_total") == 2
         agents = [running.agent for running in worker.gateway.agents]
-        ages = [AgentMetrics(one, one.config.observer or AgentObserver()).turn_age_s for one in agents]
+        ages = [AgentMetrics(agent, agent.config.observer or AgentObserver()).turn_age_s for agent in agents]
         # Of two ages it is the greater one, not the sum; it has grown a little since.
         assert min(ages) > 0
         assert max(ages) <= value(worker, "afl_agent_turn_age_seconds") < sum(ages) + 30
         assert GatewayMetrics(worker.gateway).health(180).is_ready
+
+
+def test_of_several_agents_counts_are_summed_and_the_greatest_age_counts() -> None:
+    times = Histogram(HANDLER_TIME, (1.0,))
+    times.observe_all([(0.5, CHARGE), (3.0, CHARGE)])
+
+    found = dict(
+        of_several([one(READ, 3), one(TURN_AGE, 7), times.family(), one(READ, 5), one(TURN_AGE, 2), times.family()])
+    )
+
+    assert found == {
+        READ: {(): 8},
+        TURN_AGE: {(): 7},
+        HANDLER_TIME: {(CHARGE,): Distribution((1.0,), (2, 2), 7.0)},
+    }
 
 
 def test_a_gateway_whose_agent_has_ended_is_not_ready(shop: Shop) -> None:
