@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 from uuid import UUID
@@ -13,6 +13,7 @@ from afl.core.text.masking import shown_url
 from afl.core.text.printable import printable
 from afl_stream.errors import ConfigError, Reason, SchemaUnavailable, SchemaUnknown, Unreadable
 from afl_stream.registry.errors import RegistryClientMissing, SchemaIncompatible
+from afl_stream.registry.pace import Pace
 from afl_stream.registry.references import MAX_REFERENCED_SCHEMAS, inlined
 from afl_stream.settings.config import RegistrySettings
 
@@ -36,10 +37,13 @@ class RegistryClient:
 
     A registry that cannot be reached, answers too late or with a fault, or refuses the credentials raises
     SchemaUnavailable: the caller waits and tries again, since nothing is known about the schema then.
+
+    With a `pace` that is raised at once while the registry is left alone.
     """
 
-    def __init__(self, settings: RegistrySettings) -> None:
+    def __init__(self, settings: RegistrySettings, pace: Pace | None = None) -> None:
         """Take the settings; nothing is requested yet. Raises RegistryClientMissing, ConfigError."""
+        self._pace = pace
         self.url = ", ".join(shown_url(url) for url in settings.urls)
         self._settings = settings
         self._client: SchemaRegistryClient | None = None
@@ -82,7 +86,8 @@ class RegistryClient:
         """
         from confluent_kafka.schema_registry.error import SchemaRegistryError
 
-        with self._request(f"subject {subject}"):
+        # It follows a look-up, which is repeated when this is not done: a pause between them would never end.
+        with self._request(f"subject {subject}", follows=True):
             try:
                 return int(self._opened().register_schema(subject, _schema(text)))
             except SchemaRegistryError as error:
@@ -162,9 +167,21 @@ class RegistryClient:
 
     @contextmanager
     def _request(
-        self, wanted: str, *, schema_id: str | None = None, missing: tuple[int, ...] = ()
+        self, wanted: str, *, schema_id: str | None = None, missing: tuple[int, ...] = (), follows: bool = False
     ) -> Iterator[list[Any]]:
-        """Turn the client's errors into ours; what is `missing` leaves the list that is provided empty.
+        """Provide a list for what is found, at the pace of this client; what is `missing` leaves it empty.
+
+        Raises SchemaUnavailable at once while the registry is left alone.
+        """
+        pace = self._pace if self._pace is not None and not follows else None
+        if pace is not None and (cause := pace.rests_because()) is not None:
+            raise SchemaUnavailable(f"{wanted} in the registry {self.url}", cause)
+        with nullcontext() if pace is None else pace.request(), self._errors_of(wanted, schema_id, missing) as found:
+            yield found
+
+    @contextmanager
+    def _errors_of(self, wanted: str, schema_id: str | None, missing: tuple[int, ...]) -> Iterator[list[Any]]:
+        """Turn the client's errors into ours.
 
         An answer that is no JSON, or lacks what it should have, comes from something else than the registry.
         """

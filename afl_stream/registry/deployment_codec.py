@@ -53,10 +53,11 @@ class DeploymentCodec:
             )
         # Only here: most deployments have no registry.
         from afl_stream.registry.client import RegistryClient
+        from afl_stream.registry.pace import Pace
         from afl_stream.registry.source import RegistrySource
         from afl_stream.registry.subjects import Subjects
 
-        self._registry = RegistryClient(config.registry)
+        self._registry = RegistryClient(config.registry, Pace())
         source = RegistrySource(
             self._registry,
             Subjects(config.registry.subject_strategy, topology),

@@ -24,11 +24,11 @@ _RUN_TIMEOUT_S: Final = 60
 class JavaPrograms:
     """Classes in a folder, and the jars that they need: Kafka's client, Avro and nothing of ours."""
 
-    def __init__(self, folder: Path, sources: Sequence[Path]) -> None:
-        """Compile the sources. Skips, or in CI fails, where compiler or jars cannot be had."""
+    def __init__(self, folder: Path, sources: Sequence[Path], pom: Path = EXAMPLES / "pom.xml") -> None:
+        """Compile the sources with a pom's jars. Skips, or in CI fails, where they cannot be had."""
         compiler = required_tool("javac")
         try:
-            jars = jars_of(EXAMPLES / "pom.xml")
+            jars = jars_of(pom)
             self._java = find_java()
         except NotInstalled as error:
             missing(str(error))

@@ -121,8 +121,8 @@ def _process(folder: Path, port: int, guardian_pid: int | None) -> JavaProcess:
         "quarkus.management.port": str(management_port),
         "apicurio.storage.kind": "sql",
         "apicurio.storage.sql.kind": "h2",
-        # In a file: what was registered outlives the process.
-        "apicurio.datasource.url": f"jdbc:h2:file:{folder / 'data' / 'registry'}",
+        # In a file, and written with each commit: what was registered outlives the process, also one that is killed.
+        "apicurio.datasource.url": f"jdbc:h2:file:{folder / 'data' / 'registry'};WRITE_DELAY=0",
     }
     command = [_java(), "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
     command += [f"-D{name}={value}" for name, value in settings.items()]

@@ -12,6 +12,7 @@ import java.util.HexFormat;
 import org.apache.avro.Schema;
 import org.apache.avro.generic.GenericDatumReader;
 import org.apache.avro.generic.GenericDatumWriter;
+import org.apache.avro.generic.GenericRecord;
 import org.apache.avro.io.DecoderFactory;
 import org.apache.avro.io.EncoderFactory;
 
@@ -21,11 +22,21 @@ public class RegistryValue {
     static final ObjectMapper JSON = new ObjectMapper();
 
     public static void main(String[] args) throws Exception {
-        System.out.println(args[0].equals("read") ? read(args[1], args[2]) : write(args[1], args[2], args[3], args[4]));
+        System.out.println(switch (args[0]) {
+            case "read" -> read(args[1], args[2]).toString();
+            case "again" -> again(args[1], args[2]);
+            default -> write(args[1], args[2], args[3], args[4]);
+        });
     }
 
-    /** The record of a value as JSON; its schema is asked for by its id. */
-    static String read(String url, String hex) throws Exception {
+    /** The value of the record that was read, written by the schema that the value names. */
+    static String again(String url, String hex) throws Exception {
+        GenericRecord record = read(url, hex);
+        return written(Integer.parseInt(hex.substring(2, 10), 16), record.getSchema(), record);
+    }
+
+    /** The record of a value; its schema is asked for by its id. */
+    static GenericRecord read(String url, String hex) throws Exception {
         ByteBuffer value = ByteBuffer.wrap(HexFormat.of().parseHex(hex));
         if (value.get() != 0) {
             throw new IllegalArgumentException("no zero byte at the beginning");
@@ -35,11 +46,11 @@ public class RegistryValue {
         byte[] body = new byte[value.remaining()];
         value.get(body);
         var decoder = DecoderFactory.get().binaryDecoder(body, null);
-        Object record = new GenericDatumReader<>(schema).read(null, decoder);
+        GenericRecord record = new GenericDatumReader<GenericRecord>(schema).read(null, decoder);
         if (!decoder.isEnd()) {
             throw new IllegalArgumentException("bytes behind the record");
         }
-        return record.toString();
+        return record;
     }
 
     /** The value of a record that is given in Avro's JSON; its schema is registered under the subject. */
@@ -48,7 +59,10 @@ public class RegistryValue {
         String body = JSON.createObjectNode().put("schema", schemaText).toString();
         int id = ask(url + "/subjects/" + subject + "/versions", body).get("id").asInt();
         Schema schema = new Schema.Parser().parse(schemaText);
-        Object record = new GenericDatumReader<>(schema).read(null, DecoderFactory.get().jsonDecoder(schema, json));
+        return written(id, schema, new GenericDatumReader<>(schema).read(null, DecoderFactory.get().jsonDecoder(schema, json)));
+    }
+
+    static String written(int id, Schema schema, Object record) throws Exception {
         var out = new ByteArrayOutputStream();
         out.write(ByteBuffer.allocate(5).put((byte) 0).putInt(id).array());
         var encoder = EncoderFactory.get().binaryEncoder(out, null);

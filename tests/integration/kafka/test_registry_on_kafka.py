@@ -10,6 +10,7 @@ import pytest
 
 from afl.core.handlers.registration import HandlerRegistration
 from afl_stream.commands.stored_handlers import StoredHandlers
+from afl_stream.kafka.groups import NEVER_S
 from tests.eventually import eventually
 from tests.worlds.deployment import Deployment, program_of
 from tests.worlds.processes import DEADLINE_S
@@ -98,7 +99,9 @@ def committed(deployment: Deployment, facet: str, group: str | None = None) -> i
 
 def has_left(deployment: Deployment, facet: str) -> bool:
     group = deployment.config.agent_group(facet)
-    return not deployment.kafka.admin.describe_consumer_groups([group])[group].result(20).members
+    return (
+        not deployment.kafka.admin.describe_consumer_groups([group], request_timeout=NEVER_S)[group].result(20).members
+    )
 
 
 @pytest.mark.parametrize("protocol", ["classic", pytest.param("consumer", marks=pytest.mark.long)])

@@ -1,18 +1,10 @@
-"""A registry for the tests of this folder, which share it."""
+"""Codecs and clients for the tests of this folder."""
 
 from collections.abc import Iterator
 
 import pytest
 
-from tests.integration.registry.world import RegistryParties, started_registry
-from tools.registry import RegistryServer
-
-
-@pytest.fixture(scope="session")
-def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RegistryServer]:
-    """Provide a registry that the tests of this run share: use subjects of the test's own."""
-    with started_registry(tmp_path_factory.mktemp("registry")) as server:
-        yield server
+from tests.integration.registry.world import RegistryParties
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""A TCP proxy before a server that speaks HTTP: it lets through, resets, cuts, is silent, or answers itself."""
+"""A TCP proxy before a server that speaks HTTP: it lets through, resets, cuts, delays, is silent, or answers itself."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ class Fault(Enum):
     RESET = "reset at once"
     CUT = "reset in the middle of an answer"
     SILENT = "no answer"
+    SLOW = "the answer comes after a while"
     UNAVAILABLE = "503 Service Unavailable"
     BROKEN = "500 Internal Server Error"
     PAGE = "a page of another program, with 200 OK"
@@ -37,12 +38,19 @@ _ANSWERS: Final = {
 
 
 class FaultyProxy:
-    """Stands before a server. `fault` is for the requests from then on that begin with `faulty`; `met` counts those."""
+    """Stands before a server. `fault` is for the requests from then on that begin with `faulty`.
 
-    def __init__(self, server_port: int, faulty: bytes = b"") -> None:
+    `met` counts those with a fault, `asked` also those without one.
+    """
+
+    def __init__(self, server_port: int, faulty: bytes = b"", delay_s: float = 1.5) -> None:
+        """`delay_s`: how late a SLOW answer is."""
         self.fault = Fault.NONE
         self._faulty = faulty
+        self._delay_s = delay_s
+        self._closed = threading.Event()
         self.met = 0
+        self.asked = 0
         self._server_port = server_port
         self._listener = socket.create_server((_HOST, 0))
         self.port = int(self._listener.getsockname()[1])
@@ -58,6 +66,7 @@ class FaultyProxy:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        self._closed.set()
         for opened in tuple(self._sockets):
             # A thread may wait in it: closing alone would not wake that.
             with suppress(OSError):
@@ -75,12 +84,16 @@ class FaultyProxy:
         server: socket.socket | None = None
         with suppress(OSError):
             while request := _request_of(client):
-                fault = self.fault if request.startswith(self._faulty) else Fault.NONE
+                is_meant = request.startswith(self._faulty)
+                fault = self.fault if is_meant else Fault.NONE
+                self.asked += is_meant
                 self.met += fault is not Fault.NONE
                 if fault is Fault.RESET:
                     break
                 if fault is Fault.SILENT:
                     continue
+                if fault is Fault.SLOW:
+                    self._closed.wait(self._delay_s)
                 if fault in _ANSWERS:
                     client.sendall(_answer(*_ANSWERS[fault]))
                     continue

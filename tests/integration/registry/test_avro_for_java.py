@@ -11,6 +11,7 @@ from afl_stream.wire.avro.compatibility import incompatibilities
 from afl_stream.wire.messages import StepContinue
 from tests.avro_pairs import TABLE, random_pair, texts
 from tests.integration.java_programs import JavaPrograms
+from tests.integration.registry.test_registry_codec import PARAMS, a_topic, an_event
 from tests.integration.registry.world import RegistryParties
 from tests.worlds.processes import ROOT
 from tools.registry import RegistryServer
@@ -59,3 +60,22 @@ def test_java_reads_our_values_and_we_read_javas(
     assert shown["attempt"] == 3
     assert shown["result"]["names"]["value"] == [{"value": "ö"}, {"value": None}]
     assert codec.decode(bytes.fromhex(written)) == StepContinue(step_id="w:2", result={"total": 7})
+
+
+def test_java_reads_events_and_answers_and_writes_their_bytes_again(
+    java: JavaPrograms, registry: RegistryServer, parties: RegistryParties
+) -> None:
+    codec = parties.codec(registry.url)
+    event = an_event(amount=2.5, tags=["a", None, "ö"])
+    # Java's maps have no order: one entry each.
+    answer = StepContinue(step_id="w:1", result={"names": [1, 2.5, None, {"ö": True}]}, agent="a", attempt=3)
+    values = [
+        codec.event_writer("shop.Pay", PARAMS, topic=a_topic()).encode(event),
+        codec.encode(answer, "afl.control"),
+    ]
+
+    shown = json.loads(java.run("RegistryValue", "read", registry.url, values[0].hex()))
+    written = [java.run("RegistryValue", "again", registry.url, value.hex()).strip() for value in values]
+
+    assert shown["payload"]["amount"] == 2.5
+    assert written == [value.hex() for value in values]
