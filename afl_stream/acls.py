@@ -117,6 +117,15 @@ class TopicHidden(TopicMissing):
         )
 
 
+def check_visible(admin: object, topic: str, needed_for: str, role: str) -> None:
+    """Raise TopicHidden if this topic, which the broker does not list, is one that this user may not see.
+
+    `role`: as in TopicHidden.
+    """
+    if hidden_among(admin, [topic]):
+        raise TopicHidden(topic, needed_for, role)
+
+
 def not_listed(admin: object, topic: str, needed_for: str, role: str, near: Sequence[str] = ()) -> TopicMissing:
     """Return the error for a topic that the broker does not list; asks it whether this user may see the topic.
 

@@ -32,4 +32,5 @@ PUBLIC_MODULES = (
     "declared",
     "exports",
     "policies",
+    "rights",
 )

@@ -11,8 +11,8 @@ from typing import Final
 
 from afl_stream.acls import Acl, Match, Resource
 from afl_stream.errors import StreamError
-from afl_stream.topics.acls import Right
 from afl_stream.topics.exports import STRIMZI_API, is_cluster_name
+from afl_stream.topics.rights import Right
 
 _TERRAFORM_TYPES: Final = {Resource.TOPIC: "Topic", Resource.GROUP: "Group"}
 _DIGEST_CHARS: Final = 8

@@ -5,24 +5,38 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from afl_stream.commands.arguments import common, files_argument
 from afl_stream.commands.invocation import Invocation, open_transport
-from afl_stream.commands.refusals import CommandRefused, NotFound
+from afl_stream.commands.refusals import CommandRefused
+from afl_stream.commands.terminal import Listed
+from afl_stream.commands.topics.scopes import ScopeOptions, rights_asked_for
 from afl_stream.exit_codes import ExitCode
 
 if TYPE_CHECKING:
-    from afl.compiled.program import CompiledProgram
     from afl_stream.acls import Acl
     from afl_stream.commands.terminal import Terminal
     from afl_stream.settings.config import StreamConfig
-    from afl_stream.topics.acls import Right
+    from afl_stream.topics.rights import Right
 
-#: The roles, by their words on the command line: those of `afl_stream.topics.acls`, which is loaded when it is needed.
-ROLES: Final = ("evaluator", "agent", "audit", "producer", "starter", "operator", "dashboard")
+#: The roles, by their words on the command line: those of `afl_stream.topics.rights`, which is loaded later.
+ROLES: Final = (
+    "evaluator",
+    "agent",
+    "audit",
+    "producer",
+    "starter",
+    "operator",
+    "dashboard",
+    "gateway",
+    "bridge",
+    "pubsub-worker",
+    "pubsub-client",
+    "subscriber",
+)
 FORMATS: Final = ("table", "kafka-acls", "terraform", "strimzi")
 #: A type and a name; Kafka's own authorizer knows users alone.
 _PRINCIPAL: Final = re.compile(r"[A-Za-z]+:(?!\*\Z)\S.*\Z")
@@ -33,10 +47,6 @@ class _Given:
     """The options of a call."""
 
     role: str
-    facets: tuple[str, ...]
-    group: str | None
-    answers: bool
-    minimal: bool
     principal: str | None
     host: str
     form: str
@@ -49,9 +59,13 @@ class _Given:
 @files_argument(required=False)
 @click.option("--role", type=click.Choice(ROLES), required=True, help="Whose rights.")
 @click.option("--principal", metavar="User:NAME", help="Who gets them, as the brokers name it.")
-@click.option("--facet", "facets", multiple=True, metavar="NAME", help="A facet of an agent. Repeat for several.")
+@click.option("--facet", "facets", multiple=True, metavar="NAME", help="A facet of an agent or a gateway. Repeatable.")
 @click.option("--group", metavar="NAME", help="For evaluator, agent and audit: a group that the settings do not name.")
 @click.option("--answers", is_flag=True, help="For producer: it also answers steps.")
+@click.option("--declaration", metavar="MODULE[:FUNCTION]", help="For bridge: what `bridge` is called with.")
+@click.option("--workflow", metavar="MODULE:WORKFLOW", help="For pubsub-worker and pubsub-client: whose topics.")
+@click.option("--topic", "topics", multiple=True, metavar="NAME", help="For subscriber: what it reads. Repeatable.")
+@click.option("--name", metavar="NAME", help="For bridge and subscriber: the name that it is started with.")
 @click.option("--minimal", is_flag=True, help="Leave out what the role can do without: the table says what it lacks.")
 @click.option("--host", default="*", metavar="IP", help="The only address that it may come from.")
 @click.option(
@@ -70,19 +84,17 @@ def topics_acls(  # noqa: PLR0913 - the options, by name
     files: Sequence[str],
     role: str,
     principal: str | None,
-    facets: tuple[str, ...],
-    group: str | None,
-    answers: bool,
-    minimal: bool,
     host: str,
     form: str,
     cluster: str | None,
     is_applied: bool,
     is_checked: bool,
+    **scope: Any,
 ) -> ExitCode:
     """Show the least rights of a role on a cluster with ACLs, and give them to a user.
 
-    Facets are looked up in the FILEs; without FILEs, in the deployed programs. --apply and --check need a user who may
+    Facets are looked up in the FILEs; without FILEs, in the deployed programs. To a file or a pipe rights are lines of
+    columns between tabs. --apply and --check need a user who may
     alter the cluster's ACLs. --apply takes no right away.
 
     \b
@@ -91,17 +103,21 @@ def topics_acls(  # noqa: PLR0913 - the options, by name
       afl-stream topics acls orders.afl --role agent --facet shop.Charge --principal User:charge --apply
       afl-stream topics acls --role audit --principal User:audit --check
       afl-stream topics acls --role starter --principal User:CN=web --format strimzi --cluster my-cluster
+      afl-stream topics acls --role bridge --declaration shop.bridge
+      afl-stream topics acls --role pubsub-worker --workflow shop.flow:review
     """
     given = _Given(
-        role=role, facets=facets, group=group, answers=answers, minimal=minimal, principal=principal, host=host,
-        form=form, cluster=cluster, is_applied=is_applied, is_checked=is_checked,
+        role=role, principal=principal, host=host, form=form, cluster=cluster, is_applied=is_applied,
+        is_checked=is_checked,
     )  # fmt: skip
+    options = ScopeOptions(role=role, **scope)
+    options.check()
     _refuse_misfits(given, as_json=invocation.as_json)
     config, terminal = invocation.settings(), invocation.terminal()
     if (is_applied or is_checked) and not config.is_kafka:
         option = "--apply" if is_applied else "--check"
         raise CommandRefused(f"{option} is for a Kafka cluster: name one with --bootstrap HOST:PORT or kafka.bootstrap")
-    rights = _rights(invocation, config, files, given)
+    rights = rights_asked_for(invocation, config, files, options)
     if is_applied or is_checked:
         return _compare(terminal, config, rights, given)
     _write(terminal, config, rights, given)
@@ -129,65 +145,6 @@ def _refuse_misfits(given: _Given, *, as_json: bool) -> None:
         raise click.UsageError(f"--format strimzi {needs}" if given.cluster is None else "--cluster is for strimzi")
     if given.cluster is not None and not is_cluster_name(given.cluster):
         raise click.UsageError(f"--cluster: no resource of Kubernetes can be called {given.cluster!r}")
-
-
-def _rights(invocation: Invocation, config: StreamConfig, files: Sequence[str], given: _Given) -> list[Right]:
-    from afl_stream.topics.acls import FacetsNeeded, Role, Scope, rights_of
-    from afl_stream.topics.declared import Topology
-
-    role, topology = Role(given.role), Topology(config)
-    known: list[str] | None = None
-    if files or given.facets:
-        known = _known_facets(invocation, config, files)
-        _check_facets(config, given.facets, known)
-    while True:
-        scope = Scope(
-            facets=given.facets, known_facets=tuple(known or ()), group=given.group, answers=given.answers,
-            is_minimal=given.minimal,
-        )  # fmt: skip
-        try:
-            return rights_of(role, topology, scope)
-        except FacetsNeeded:
-            if known is not None or role is Role.AGENT:
-                raise
-            known = _known_facets(invocation, config, files) or []
-
-
-def _check_facets(config: StreamConfig, facets: Sequence[str], known: list[str] | None) -> None:
-    """Refuse facets that no program has, as far as programs are known, and those without a topic."""
-    from afl.core.text.near_names import near_names
-
-    for facet in facets:
-        if known is not None and facet not in known:
-            near = near_names(facet, known)
-            raise NotFound("event facet", facet, "" if near else f"there are {', '.join(known) or 'none'}", near)
-        if not config.dispatch.is_topic(facet):
-            raise CommandRefused(f"events of {facet} are tasks in the store (dispatch.*): no topic has them")
-
-
-def _known_facets(invocation: Invocation, config: StreamConfig, files: Sequence[str]) -> list[str] | None:
-    """Return the event facets of the files, or of the deployed programs; None where these cannot be looked at."""
-    from afl_stream.commands.programs import compile_program
-
-    if files:
-        return _event_facets([compile_program(files, invocation.terminal(), invocation.strictness)], config)
-    if not config.is_kafka and not config.log_path.exists():
-        return None
-    from afl_stream.client.client import Client
-    from afl_stream.commands.topics.plans import deployed_programs
-    from afl_stream.transport import NotAuthorized
-
-    with open_transport(config) as transport, Client(config, transport) as client:
-        try:
-            return _event_facets(deployed_programs(client, transport), config) or None
-        except NotAuthorized:
-            # Who gives rights need not have those of reading programs.
-            return None
-
-
-def _event_facets(programs: Sequence[CompiledProgram], config: StreamConfig) -> list[str]:
-    found = {facet.qualified_name for program in programs for facet in program.event_facets()}
-    return sorted(facet for facet in found if config.dispatch.is_topic(facet))
 
 
 def _write(terminal: Terminal, config: StreamConfig, rights: Sequence[Right], given: _Given) -> None:
@@ -230,8 +187,8 @@ def _show(terminal: Terminal, rights: Sequence[Right], given: _Given) -> None:
     for right in rights:
         name = f"{right.name}*" if right.match is Match.PREFIXED else right.name
         why = f"optional: {right.why}" if right.is_optional else right.why
-        table.append((right.resource.value, name, ", ".join(right.operations), why))
-    terminal.table(("", "name", "operations", "why"), table, whole=("name", "operations"))
+        table.append(Listed((right.resource.value, name, ", ".join(right.operations), why)))
+    terminal.listing(("on", "name", "operations", "why"), table)
 
 
 def _compare(terminal: Terminal, config: StreamConfig, rights: Sequence[Right], given: _Given) -> ExitCode:
@@ -275,6 +232,7 @@ def _report(
         ]
         terminal.document({"role": given.role, "principal": given.principal, "acls": rows})
     else:
-        terminal.table(("ACL", "state"), [(str(acl), state) for acl, state in states.items()], whole=("ACL",))
+        listed = [Listed((str(acl), state)) for acl, state in states.items()]
+        terminal.listing(("ACL", "state"), listed, whole=("ACL",))
     beside = f"; {len(others)} not of this role, which stay" if others else ""
     terminal.remark(f"{given.principal}: {len(missing)} {added}, of {len(wanted)} of role {given.role}{beside}")

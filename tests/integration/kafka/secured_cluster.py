@@ -17,13 +17,18 @@ from typing import Any, Final
 from afl_stream.broker.ports import HOST
 from afl_stream.kafka.transport import KafkaTransport
 from afl_stream.settings.config import load_config
-from afl_stream.topics.acls import Role, Scope, acls_of, rights_of
+from afl_stream.topics.acls import acls_of, rights_of
 from afl_stream.topics.declared import Topology
+from afl_stream.topics.rights import Role, Scope
 from tests.worlds.certificates import Authority
 from tools.kafka import Broker, Listener
 
 #: Users with passwords.
 OPERATOR, EVALUATOR, PING, NOTE, STRANGER = "operator", "evaluator", "ping", "note", "stranger"
+GATEWAY, BRIDGE, WORKER, CLIENT, SUBSCRIBER = "gateway", "bridge", "worker", "client", "subscriber"
+_WITH_PASSWORDS: Final = (
+    OPERATOR, EVALUATOR, PING, NOTE, STRANGER, GATEWAY, BRIDGE, WORKER, CLIENT, SUBSCRIBER
+)  # fmt: skip
 #: Who has a certificate, and who come with tokens.
 AUDIT, STARTER, PRODUCER, DASHBOARD = "audit", "starter", "producer", "dashboard"
 _PASSWORD: Final = "right-one"
@@ -85,8 +90,7 @@ class SecuredCluster:
 
     def principals(self) -> list[str]:
         """Return the names of all users, as the broker has them."""
-        passwords = (OPERATOR, EVALUATOR, PING, NOTE, STRANGER)
-        return [self.principal(name) for name in (*passwords, AUDIT, STARTER, PRODUCER, DASHBOARD)]
+        return [self.principal(name) for name in (*_WITH_PASSWORDS, AUDIT, STARTER, PRODUCER, DASHBOARD)]
 
     def refusals(self) -> set[tuple[str, str]]:
         """Return what the broker has refused so far: users and operations."""
@@ -152,7 +156,7 @@ def secured_cluster(folder: Path, shared: Mapping[str, str]) -> Iterator[Secured
             },
         ),
     ]  # fmt: skip
-    users = dict.fromkeys((OPERATOR, EVALUATOR, PING, NOTE, STRANGER), _PASSWORD)
+    users = dict.fromkeys(_WITH_PASSWORDS, _PASSWORD)
     with ExitStack() as opened:
         token_url = opened.enter_context(_token_endpoint())
         broker = opened.enter_context(Broker.start(folder / "broker", scram_users=users, listeners=listeners))

@@ -4,39 +4,53 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
+from runpy import run_path
+from typing import Any
+from urllib.request import urlopen
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicCollection
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]  # not marked as exported
 from starlette.testclient import TestClient
 
+from afl_stream.bridge import Bridge
 from afl_stream.broker.ports import HOST
 from afl_stream.dashboard.application import make_application, make_dashboard
 from afl_stream.dashboard.deployment import Deployment
+from afl_stream.pubsub import WorkflowTopics
+from afl_stream.pubsub.subscriptions.settings import subscription_group
 from afl_stream.settings.config import load_config
 from afl_stream.settings.dashboard import DashboardSettings
-from afl_stream.topics.acls import Role, Scope
+from afl_stream.topics.rights import Role, Scope, Subscribed
 from afl_stream.web.access import Access
 from tests.eventually import eventually
 from tests.integration.kafka.secured_cluster import (
     AUDIT,
+    BRIDGE,
+    CLIENT,
     DASHBOARD,
     EVALUATOR,
+    GATEWAY,
     NOTE,
     OPERATOR,
     PING,
     PRODUCER,
     STARTER,
     STRANGER,
+    SUBSCRIBER,
+    WORKER,
     SecuredCluster,
     secured_cluster,
 )
 from tests.integration.kafka.test_cli_on_kafka import KafkaCommandLine, kafka_command_line
+from tests.integration.kafka.test_gateway_on_kafka import post
 from tests.scenarios.command_lines import Called
 from tests.scenarios.dashboard.world import act
 from tests.worlds.processes import DEADLINE_S, Processes
+from tests.worlds.reviews import REVIEW
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(240)]
 _PREFIX = "t."
@@ -46,6 +60,14 @@ def ping(payload):
 
 def note(payload):
     return {"ok": True}
+"""
+_SHOP = f"""
+from afl_stream.bridge import WorkflowTopic
+{REVIEW}
+
+def declare(bridge):
+    bridge.publish("net.Note", to=WorkflowTopic("review", "cases"), data="text", results=lambda _: {{"ok": True}})
+    bridge.raise_events("shop.parcels", name="packed")
 """
 _PAGES = ("/topics", "/dead-letters", "/servers", "/programs")
 _AGENTS = {PING: "net.Ping", NOTE: "net.Note"}
@@ -128,6 +150,100 @@ def browser_of_dashboard(cluster: SecuredCluster) -> Iterator[TestClient]:
     finally:
         dashboard.live.close()
         dashboard.deployment.close()
+
+
+@pytest.mark.timeout(480)
+def test_gateway_bridge_worker_client_and_subscriber_work_together_under_exactly_their_rights(
+    cluster: SecuredCluster, processes_here: Processes
+) -> None:
+    users = (EVALUATOR, GATEWAY, BRIDGE, WORKER, CLIENT, SUBSCRIBER)
+    calls = {user: called_by(user, cluster, processes_here) for user in users}
+    (cluster.folder / "shop.py").write_text(_SHOP)
+    told = f"{_PREFIX}pubsub.review.told"
+    for user, (role, scope) in scopes_of_shop(cluster).items():
+        cluster.give(user, role, scope)
+    # An operator creates the topics of workflows; those outside of the prefix are an administrator's.
+    made = called_by(OPERATOR, cluster, processes_here)("pubsub", "topics", "shop:review", "--apply")
+    assert made.code == 0, made
+    create_topics_of_bridge(cluster)
+    services = [calls[EVALUATOR].evaluator()]
+    services.append(calls[WORKER].service("worker", "pubsub", "run", "shop:review"))
+    services.append(calls[BRIDGE].service("bridge", "bridge", "shop"))
+    services.append(calls[GATEWAY].service("gateway", "gateway", "--port", "0", "--facet", "net.Ping"))
+    reading = calls[SUBSCRIBER].service(
+        "subscriber", "pubsub", "subscribe", told, "--name", "report", "--from-beginning", "--count", "2"
+    )  # fmt: skip
+    address = services[-1].lines[0]
+
+    # The gateway's worker pings; the bridge sends the note to the workflow; parcels raise events.
+    post(address, "/v1/runs", {"workflow": "Watch", "inputs": {"hosts": ["abc"], "label": "hi"}, "id": "g1"})
+    (event,) = post(address, "/v1/facets/net.Ping/poll", {"max": 1, "wait_s": 60})["events"]
+    assert post(address, "/v1/leases/complete", {"lease": event["lease"], "result": {"ms": 3}})["leased"]
+    ended = get(address, "/v1/runs/g1?wait_s=60")
+    invoked = calls[CLIENT]("pubsub", "invoke", "shop:review", '"ho"', "--request", "r1", "--remote", "--timeout", "60")
+    assert write_by_administrator(cluster, "shop.parcels", b"g1", b'{"parcel": 4}') is None
+    raised = post(address, "/v1/runs/g1/events/paid", {"data": 1, "id": "e1"})
+
+    logs = [service.log for service in services]
+    assert (ended["status"], ended["outputs"]["times"]) == ("COMPLETED", [3]), (ended, logs)
+    assert (invoked.code, invoked.out) == (0, 'told: "HO"\n'), invoked
+    assert raised["answered"], raised
+    assert reading.exit_code() == 0
+    assert {json.loads(line)["data"]["data"] for line in reading.lines} == {"HI", "HO"}
+    services[2].ask_to_stop()
+    assert services[2].exit_code() == 0
+    assert "1 published, 1 raised" in services[2].log
+    refused = {(user, operation) for user, operation in cluster.refusals() if user.removeprefix("User:") in users}
+    assert refused <= {(f"User:{user}", "DESCRIBE_CONFIGS") for user in users}
+    # What is another's is hidden, and is said to be so.
+    asked = (
+        (SUBSCRIBER, ("pubsub", "run", "shop:review"), "--role pubsub-worker --workflow MODULE:WORKFLOW"),
+        (WORKER, ("bridge", "shop"), "--role bridge --declaration MODULE"),
+        (CLIENT, ("pubsub", "subscribe", "shop.parcels"), "--role subscriber --topic shop.parcels"),
+        (SUBSCRIBER, ("pubsub", "invoke", "shop:review", "1", "--remote"), "--role pubsub-client"),
+    )
+    with ThreadPoolExecutor() as pool:
+        told_to = [pool.submit(calls[user], *words) for user, words, _ in asked]
+    for called, (_, _, options) in zip(told_to, asked, strict=True):
+        assert_told(called.result(), "is hidden from this user", options)
+
+
+def scopes_of_shop(cluster: SecuredCluster) -> dict[str, tuple[Role, Scope | None]]:
+    """Return the role of each user, with what that reads and writes as the module says it."""
+    shop, config = run_path(str(cluster.folder / "shop.py")), load_config(environ=cluster.administrator)
+    bridge = Bridge(config)
+    shop["declare"](bridge)
+    topics = WorkflowTopics(config, "review", ["cases", "told"])
+    hosted = Scope(hosted=topics.scope(taken=["cases"], given=["told"], has_state=True))
+    told = Subscribed(topic=topics.of["told"], group=subscription_group(config, "report"))
+    return {
+        EVALUATOR: (Role.EVALUATOR, None),
+        GATEWAY: (Role.GATEWAY, Scope(facets=("net.Ping",))),
+        BRIDGE: (Role.BRIDGE, Scope(facets=bridge.facets, bridge=bridge.scope)),
+        WORKER: (Role.PUBSUB_WORKER, hosted),
+        CLIENT: (Role.PUBSUB_CLIENT, hosted),
+        SUBSCRIBER: (Role.SUBSCRIBER, Scope(subscribed=(told,))),
+    }
+
+
+def create_topics_of_bridge(cluster: SecuredCluster) -> None:
+    names = ("shop.parcels", f"{_PREFIX}dlq.shop.parcels")
+    admin = AdminClient({"bootstrap.servers": cluster.broker.bootstrap})
+    for created in admin.create_topics([NewTopic(name, 2, 1) for name in names]).values():
+        created.result(30)
+
+
+def write_by_administrator(cluster: SecuredCluster, topic: str, key: bytes, value: bytes) -> int | None:
+    """Return the error of a write, None: there was none."""
+    producer, errors = Producer({"bootstrap.servers": cluster.broker.bootstrap}), list[KafkaError | None]()
+    producer.produce(topic, value, key, on_delivery=lambda error, _message: errors.append(error))
+    producer.flush(30)
+    return None if errors[0] is None else errors[0].code()
+
+
+def get(address: str, path: str) -> Any:
+    with urlopen(address + path, timeout=90) as answer:
+        return json.load(answer)
 
 
 def _servers(cluster: SecuredCluster, processes: Processes) -> set[str]:

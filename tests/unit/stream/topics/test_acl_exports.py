@@ -10,8 +10,9 @@ import yaml
 
 from afl_stream.settings.config import StreamConfig
 from afl_stream.topics.acl_exports import NoStrimziUser, kafka_acls_lines, strimzi_user_lines, terraform_acl_lines
-from afl_stream.topics.acls import Role, acls_of, rights_of
+from afl_stream.topics.acls import acls_of, rights_of
 from afl_stream.topics.declared import Topology
+from afl_stream.topics.rights import Role
 
 RIGHTS = rights_of(Role.EVALUATOR, Topology(StreamConfig()))
 #: Name, operation, and whether the name is a beginning, of each right.

@@ -10,21 +10,46 @@ import pytest
 
 from afl_stream.acls import Match, Operation, Resource
 from afl_stream.commands.topics.acls import ROLES
+from afl_stream.pubsub.hosting.topics import WorkflowTopics
 from afl_stream.resources import topic_texts
 from afl_stream.settings.config import StreamConfig
 from afl_stream.settings.dashboard import DashboardSettings
 from afl_stream.settings.registry import RegistrySettings
 from afl_stream.settings.sections import AgentSettings, TopicSettings
-from afl_stream.topics.acls import FacetsNeeded, OptionOfOthers, Right, Role, Scope, acls_of, rights_of
+from afl_stream.topics.acls import acls_of, rights_of
 from afl_stream.topics.declared import Topology
+from afl_stream.topics.rights import (
+    BridgeScope,
+    FacetsNeeded,
+    OptionOfOthers,
+    Right,
+    Role,
+    Scope,
+    ScopeNeeded,
+    Subscribed,
+)
 
 READ, WRITE, CREATE = Operation.READ, Operation.WRITE, Operation.CREATE
 CHARGE, REFUND = "shop.Charge", "shop.Refund"
 AGENT = Scope(facets=(CHARGE,))
+PARCELS = Subscribed(topic="shop.parcels", group="afl.pubsub.sub.bridge.shop.parcels", has_letters=True)
+BRIDGE = BridgeScope(reads=(PARCELS,), writes=("shop.orders",), raises_events=True)
+HOSTED = WorkflowTopics(StreamConfig(), "review", ["cases", "checked", "verdicts"]).scope(
+    taken=["cases"], given=["verdicts"], has_state=True
+)
+#: What the rights of a role depend on, where they do.
+SCOPES = {
+    Role.AGENT: AGENT,
+    Role.GATEWAY: AGENT,
+    Role.BRIDGE: replace(AGENT, bridge=BRIDGE),
+    Role.PUBSUB_WORKER: Scope(hosted=HOSTED),
+    Role.PUBSUB_CLIENT: Scope(hosted=HOSTED),
+    Role.SUBSCRIBER: Scope(subscribed=(PARCELS,)),
+}
 
 
 def rights(role: Role, scope: Scope | None = None, config: StreamConfig | None = None) -> list[Right]:
-    return rights_of(role, Topology(config or StreamConfig()), scope or (AGENT if role is Role.AGENT else Scope()))
+    return rights_of(role, Topology(config or StreamConfig()), scope or SCOPES.get(role))
 
 
 def may(found: Sequence[Right], operation: Operation, name: str, resource: Resource = Resource.TOPIC) -> bool:
@@ -56,6 +81,45 @@ def test_each_role_writes_only_where_it_has_work() -> None:
     assert written(Role.PRODUCER) == {"external"}
     assert written(Role.PRODUCER, Scope(answers=True)) == {"external", "control"}
     assert written(Role.STARTER) == {"commands"}
+    assert written(Role.GATEWAY) == {
+        "control", "commands", "external", f"dlq.events.{CHARGE}", "presence"
+    }  # fmt: skip
+    assert written(Role.GATEWAY, Scope()) == {"control", "commands", "external"}
+    assert written(Role.BRIDGE) == {"control", "external", f"dlq.events.{CHARGE}", "presence"}
+    assert written(Role.BRIDGE, Scope(bridge=BridgeScope(reads=(PARCELS,)))) == set()
+    assert written(Role.PUBSUB_WORKER) == {"schemas"}
+    assert written(Role.PUBSUB_CLIENT) == written(Role.SUBSCRIBER) == set()
+
+
+def test_a_bridge_reads_and_writes_what_it_declares_and_no_more() -> None:
+    found = rights(Role.BRIDGE, Scope(bridge=BRIDGE))
+
+    assert {right.name for right in found if WRITE in right.operations} == {
+        "afl.external", "shop.orders", "afl.dlq.shop.parcels"
+    }  # fmt: skip
+    assert {right.name for right in found if READ in right.operations} == {
+        "shop.parcels", PARCELS.group, "afl.schemas"
+    }  # fmt: skip
+
+
+def test_a_client_of_a_hosted_workflow_writes_inputs_reads_outputs_and_sees_nothing_between() -> None:
+    found = rights(Role.PUBSUB_CLIENT, Scope(hosted=HOSTED, is_minimal=True))
+    topics = [f"afl.pubsub.review.{name}" for name in ("cases", "checked", "verdicts", "status", "state")]
+
+    assert [topic for topic in topics if may(found, WRITE, topic)] == ["afl.pubsub.review.cases"]
+    assert [topic for topic in topics if may(found, READ, topic)] == topics[2:4]
+    assert may(found, Operation.DESCRIBE, "afl.pubsub.review.checked")
+
+
+def test_a_worker_has_its_own_workflow_alone_and_its_state_where_that_is_on_a_topic() -> None:
+    found, elsewhere = rights(Role.PUBSUB_WORKER), replace(HOSTED, state=None)
+
+    assert all(may(found, READ, topic) and may(found, WRITE, topic) for topic in (*HOSTED.topics, HOSTED.state or ""))
+    assert not any(
+        may(found, READ, f"afl.pubsub.{name}") for name in ("reviews.cases", "review.other", "review.status")
+    )
+    assert not any(right.name == HOSTED.state for right in rights(Role.PUBSUB_WORKER, Scope(hosted=elsewhere)))
+    assert may(found, READ, "afl.pubsub.review", Resource.GROUP)
 
 
 def test_an_agent_reads_its_own_facet_and_joins_its_own_group() -> None:
@@ -81,7 +145,7 @@ def test_nobody_but_operators_creates_topics_and_nobody_deletes_or_alters() -> N
 
 @pytest.mark.parametrize("role", Role)
 def test_the_minimal_rights_are_some_of_all(role: Role) -> None:
-    scope = AGENT if role is Role.AGENT else Scope()
+    scope = SCOPES.get(role, Scope())
 
     everything, minimal = rights(role, scope), rights(role, replace(scope, is_minimal=True))
 
@@ -165,6 +229,14 @@ def test_an_agent_without_facets_and_options_of_other_roles_are_refused() -> Non
         rights_of(Role.AGENT, Topology(StreamConfig()))
     with pytest.raises(OptionOfOthers, match="--group is for evaluator, agent and audit, found with --role starter"):
         rights(Role.STARTER, Scope(group="g"))
+    for role, option in (
+        (Role.BRIDGE, "--declaration MODULE"),
+        (Role.PUBSUB_WORKER, "--workflow MODULE:WORKFLOW"),
+        (Role.PUBSUB_CLIENT, "--workflow MODULE:WORKFLOW"),
+        (Role.SUBSCRIBER, "--topic NAME"),
+    ):
+        with pytest.raises(ScopeNeeded, match=f"the rights of a {role} depend on .*: name it with {option}"):
+            rights_of(role, Topology(StreamConfig()))
     with pytest.raises(OptionOfOthers, match="--answers is for producer, found with --role agent"):
         rights(Role.AGENT, replace(AGENT, answers=True))
 
