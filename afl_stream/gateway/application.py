@@ -26,21 +26,23 @@ from afl_stream.gateway.leases import LeaseGone
 from afl_stream.gateway.openapi import openapi_document
 from afl_stream.gateway.operations import OPERATIONS, Operation
 from afl_stream.gateway.requested import Requested
+from afl_stream.programs.versions import NoSuchVersion
 from afl_stream.transport import RecordTooLarge, TransportError
 from afl_stream.web.access import Access, Principal, Role
 from afl_stream.web.bodies import json_body, json_response
 from afl_stream.web.guard import MAX_BODY_BYTES, Guard
-from afl_stream.web.parameters import BadParameter
+from afl_stream.web.parameters import unknown_parameter
 from afl_stream.web.sessions import Sessions
 
 _log = logging.getLogger(__name__)
 
-#: How an evaluator refuses to describe a run that does not exist.
-_NO_RUN: Final = "NothingToDescribe"
+#: How an evaluator refuses to describe and to move a run that does not exist.
+_NO_RUN: Final = ("NothingToDescribe", "NothingToMigrate")
 Endpoint = Callable[[Request], Awaitable[Response]]
 #: The status of each kind of error, the special kinds first; any other of ours is a request that cannot be.
 _STATUSES: Final[tuple[tuple[type[Exception], int], ...]] = (
     (NotServed, 404),
+    (NoSuchVersion, 404),
     (LeaseGone, 409),
     (TopicMissing, 409),
     (RefusedByEvaluator, 409),
@@ -115,7 +117,7 @@ def _endpoint(gateway: Gateway, operation: Operation) -> Endpoint:
         _require(principal, operation.role)
         values = await json_body(request) if operation.method == "POST" else dict(request.query_params)
         if unknown := sorted(set(values) - set(known)):
-            raise BadParameter(unknown[0][:100], "a member", f"only {', '.join(sorted(known)) or 'none'}")
+            raise unknown_parameter(unknown[0], known)
         requested = Requested(principal.name, dict(request.path_params), values, request.is_disconnected)
         found = await operation.act(gateway, requested)
         return json_response(write_json(found, indent=None), status=operation.status)
@@ -124,7 +126,12 @@ def _endpoint(gateway: Gateway, operation: Operation) -> Endpoint:
 
 
 def _require(principal: Principal, role: Role) -> None:
-    may = {Role.READ: True, Role.WORK: principal.may_work, Role.OPERATE: principal.may_operate}[role]
+    may = {
+        Role.READ: True,
+        Role.WORK: principal.may_work,
+        Role.OPERATE: principal.may_operate,
+        Role.MIGRATE: principal.may_migrate,
+    }[role]
     if not may:
         raise HTTPException(403, f"{principal.name} has the role {principal.role}, and this takes {role}")
 
@@ -148,9 +155,11 @@ def _health(gateway: Gateway) -> Endpoint:
 def _on_error(secrets: Secrets) -> Callable[[Request, Exception], Response]:
     def on_error(_request: Request, error: Exception) -> Response:
         status = next((status for kind, status in _STATUSES if isinstance(error, kind)), 400)
-        if isinstance(error, RefusedByEvaluator) and error.reason.type == _NO_RUN:
+        if isinstance(error, RefusedByEvaluator) and error.reason.type in _NO_RUN:
             status = 404
-        return _told(status, secrets.masked(str(error)), class_name(type(error)))
+        # Who asks wants to know the reason of a refusal, not its sender.
+        kind = error.reason.type if isinstance(error, RefusedByEvaluator) else class_name(type(error))
+        return _told(status, secrets.masked(str(error)), kind)
 
     return on_error
 

@@ -63,10 +63,12 @@ class Gateway:
         self.desks = {facet: LeaseDesk(facet, clock=self.clock, probe=probe) for facet in settings.polled_facets}
         self.agents: list[RunningAgent] = []
         for facet, desk in self.desks.items():
-            agent = holding_agent(config, transport, desk, probe=probe)
+            agent = holding_agent(config, transport, desk, name=name, probe=probe)
             self.agents.append(RunningAgent(agent, f"afl-gateway-{facet}", before_stop=desk.close))
         for facet, url in urls.items():
-            self.agents.append(RunningAgent(webhook_agent(config, transport, facet, url), f"afl-webhook-{facet}"))
+            self.agents.append(
+                RunningAgent(webhook_agent(config, transport, facet, url, name=name), f"afl-webhook-{facet}")
+            )
         self._stopping = threading.Event()
         self._sweeper = threading.Thread(target=self._sweep, name="afl-gateway-leases", daemon=True)
 

@@ -80,11 +80,13 @@ class _LeaseRetries:
         return None if self._max_tries and tries >= self._max_tries else 0.0
 
 
-def holding_agent(config: StreamConfig, transport: Transport, desk: LeaseDesk, *, probe: Probe = no_probe) -> Agent:
+def holding_agent(
+    config: StreamConfig, transport: Transport, desk: LeaseDesk, *, name: str, probe: Probe = no_probe
+) -> Agent:
     """Return the agent that holds the events of a desk's facet. Its slots bound what is held."""
     settings = config.gateway
     own = replace(config.agent, max_concurrent=settings.max_held, max_crashes=_NO_SUSPECTS)
-    agent_config = AgentConfig(stream=replace(config, agent=own), observer=observer_of(config))
+    agent_config = AgentConfig(stream=replace(config, agent=own), name=name, observer=observer_of(config))
     agent = Agent(agent_config, transport, probe=probe)
 
     async def hold(payload: Mapping[str, Any], context: HandlerContext) -> Deferred:

@@ -6,6 +6,7 @@ from functools import cache
 from typing import Any, Final
 
 from afl_stream.gateway.operations import OPERATIONS, Operation
+from afl_stream.web.access import GATEWAY_ROLES, Role
 from afl_stream.web.documents import FAULTS, api_document, body_of, parameters_in_path, responses_of
 
 _ABOUT: Final = {
@@ -31,12 +32,17 @@ def openapi_document() -> dict[str, Any]:
     )
 
 
+def _who_may(role: Role) -> str:
+    """Return whose tokens do: each role may do all that the roles before it may."""
+    *most, last = GATEWAY_ROLES[GATEWAY_ROLES.index(role) :]
+    return f"For tokens of the role {', '.join(most)}{' or ' if most else ''}{last}."
+
+
 def _operation(operation: Operation) -> dict[str, Any]:
     described: dict[str, Any] = {
         "operationId": operation.name,
         "summary": operation.summary,
-        "description": f"For tokens of the role {operation.role}"
-        + (", and of operate." if operation.role == "work" else "." if operation.role == "operate" else " and others."),
+        "description": _who_may(operation.role),
         "tags": [operation.tag],
         "parameters": [
             *parameters_in_path(operation.path, _ABOUT),

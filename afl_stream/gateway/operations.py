@@ -9,8 +9,9 @@ from typing import Any, Final
 from afl_stream.gateway.gateway import Gateway
 from afl_stream.gateway.lease_operations import complete, defer, fail, give_back, heartbeat, poll, update
 from afl_stream.gateway.requested import Requested
-from afl_stream.gateway.run_operations import answer, external_event, start, status
+from afl_stream.gateway.run_operations import answer, external_event, migrate, start, status
 from afl_stream.web.access import Role
+from afl_stream.wire.headers import IfExists
 
 Schema = Mapping[str, Any]
 _TEXT: Final[Schema] = {"type": "string", "minLength": 1, "maxLength": 1_000}
@@ -89,6 +90,12 @@ OPERATIONS: Final = (
             "workflow": {**_TEXT, "description": "Its name; a unique last part will do."},
             "inputs": _OBJECT,
             "id": _ID,
+            "if_exists": {
+                "type": "string",
+                "enum": [*IfExists],
+                "description": "If a run has the id: use it, whatever version and inputs it was started with; or "
+                "refuse the start. Without it, use it if it was started in the same way, else refuse.",
+            },
         },
         required=("workflow",),
         answer={
@@ -97,6 +104,30 @@ OPERATIONS: Final = (
             "properties": {
                 "workflow_id": _TEXT,
                 "answered": {**_FLAG, "description": "Whether an evaluator has taken it; else it waits for one."},
+            },
+        },
+        status=202,
+    ),
+    Operation(
+        name="migrateRun",
+        method="POST",
+        path="/v1/runs/{run}/migrate",
+        summary="Move a run that has not ended to another version of its program. What does not fit is named.",
+        tag="runs",
+        role=Role.MIGRATE,
+        act=migrate,
+        members={
+            "to": {**_TEXT, "description": "The first digits of a deployed program's id, or current."},
+            "reason": {**_ID, "description": "Kept with the run, with the name of the token."},
+        },
+        required=("to",),
+        answer={
+            "type": "object",
+            "required": ["workflow_id", "program", "answered"],
+            "properties": {
+                "workflow_id": _TEXT,
+                "program": {**_TEXT, "description": "The version that it moves to."},
+                "answered": {**_FLAG, "description": "Whether an evaluator has moved it; else it waits for one."},
             },
         },
         status=202,

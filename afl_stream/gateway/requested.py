@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from afl_stream.web.parameters import BadParameter
+from afl_stream.web.parameters import BadParameter, Choice, one_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,11 +26,17 @@ class Requested:
             raise BadParameter(name, found, f"a text of at most {most:,} characters")
         return found
 
+    def one_of(self, name: str, kind: type[Choice]) -> Choice | None:
+        """Return one of the values of an enumeration; None where it is missing. Raises BadParameter."""
+        if name not in self.values:
+            return None
+        return one_of(name, self.values[name], kind)
+
     def object(self, name: str) -> Mapping[str, Any]:
         """Return an object; an empty one where it is missing. Raises BadParameter."""
         found = self.values.get(name, {})
         if not isinstance(found, dict):
-            raise BadParameter(name, type(found).__name__, "a JSON object")
+            raise BadParameter(name, found, "a JSON object")
         return found
 
     def whole(self, name: str, default: int, *, low: int, high: int) -> int:
@@ -39,7 +45,9 @@ class Requested:
         if isinstance(found, float) and found.is_integer():
             found = int(found)
         if type(found) is not int or not low <= found <= high:
-            raise BadParameter(name, found, f"a whole number, {low} to {high:,}")
+            # Its value alone would look right: "found '3'".
+            shown = f"the text {found[:100]!r}" if isinstance(found, str) else ""
+            raise BadParameter(name, found, f"a whole number, {low} to {high:,}", shown=shown)
         return found
 
     def seconds(self, name: str, default: float, *, low: float = 0.0, high: float = 86_400) -> float:

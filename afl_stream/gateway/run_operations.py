@@ -11,7 +11,8 @@ from afl.core.clock import monotonic_s
 from afl_stream.gateway.gateway import Gateway
 from afl_stream.gateway.requested import Requested
 from afl_stream.gateway.waiting import Told
-from afl_stream.web.parameters import BadParameter
+from afl_stream.web.parameters import BadParameter, unknown_parameter
+from afl_stream.wire.headers import IfExists
 
 #: How often a wait looks whether who asks is still there.
 _LOOK_S: Final = 1.0
@@ -21,7 +22,14 @@ _MOST_CHARS: Final = 100_000
 async def start(gateway: Gateway, request: Requested) -> Mapping[str, Any]:
     """Start a run. Raises what Runs.start raises, and BadParameter."""
     workflow, inputs, run = request.text("workflow"), request.object("inputs"), request.text("id", "")
-    return await run_in_threadpool(gateway.runs.start, workflow, inputs, run, request.by)
+    if_exists = request.one_of("if_exists", IfExists)
+    return await run_in_threadpool(gateway.runs.start, workflow, inputs, run, request.by, if_exists)
+
+
+async def migrate(gateway: Gateway, request: Requested) -> Mapping[str, Any]:
+    """Move a run to another version of its program. Raises what Runs.migrate raises, and BadParameter."""
+    run, to, reason = request.path["run"], request.text("to"), request.text("reason", "")
+    return await run_in_threadpool(gateway.runs.migrate, run, to, reason, request.by)
 
 
 async def status(gateway: Gateway, request: Requested) -> Mapping[str, Any]:
@@ -49,13 +57,14 @@ async def status(gateway: Gateway, request: Requested) -> Mapping[str, Any]:
 async def answer(gateway: Gateway, request: Requested) -> Mapping[str, Any]:
     """Answer a step. Raises what Runs.answer raises, and BadParameter."""
     if ("result" in request.values) == ("error" in request.values):
-        raise BadParameter("body", sorted(request.values), "either result or error")
+        shown = "both result and error" if "error" in request.values else "neither result nor error"
+        raise BadParameter("body", None, "one of them", shown=shown)
     attempt = request.whole("attempt", 0, low=0, high=1_000_000) if "attempt" in request.values else None
     error: tuple[str, str] | None = None
     if "error" in request.values:
         given = Requested(request.by, {}, request.object("error"), request.has_gone)
         if unknown := sorted(set(given.values) - {"type", "message"}):
-            raise BadParameter(f"error.{unknown[0][:100]}", "a member", "only type and message")
+            raise unknown_parameter(f"error.{unknown[0]}", ("type", "message"))
         error = (given.text("type", "Failed") or "Failed", given.text("message", "", most=_MOST_CHARS))
     return await run_in_threadpool(gateway.runs.answer, request.path["step"], attempt, request.object("result"), error)
 

@@ -15,9 +15,11 @@ from afl.core.text.exception_text import exception_line
 from afl.core.values import plain_value, plain_values
 from afl.engine.model.store import ENDED_STATUSES
 from afl_stream.client.client import Client, NotAnswered, drawn_id
+from afl_stream.programs.versions import CURRENT, meant_version
 from afl_stream.sensitive.redaction import Redaction
 from afl_stream.settings.config import StreamConfig
 from afl_stream.transport import BrokerUnavailable, Transport
+from afl_stream.wire.headers import IfExists
 from afl_stream.wire.messages import Lifecycle, check_workflow_id
 from afl_stream.wire.milestone_kinds import WORKFLOW_ENDS
 
@@ -52,17 +54,37 @@ class Runs:
         finally:
             self._idle.put(client)
 
-    def start(self, workflow: str, inputs: Mapping[str, Any], run: str, by: str) -> dict[str, object]:
+    def start(
+        self, workflow: str, inputs: Mapping[str, Any], run: str, by: str, if_exists: IfExists | None = None
+    ) -> dict[str, object]:
         """Start a run. Raises what Client.start raises."""
         given = plain_values(dict(inputs), "inputs")
         workflow_id = check_workflow_id(run) if run else drawn_id()
         with self._client() as client:
             is_answered = _answered(
                 lambda: client.start(
-                    workflow, given, workflow_id=workflow_id, requested_by=by, answer_timeout_s=self._answer_s
+                    workflow,
+                    given,
+                    workflow_id=workflow_id,
+                    requested_by=by,
+                    answer_timeout_s=self._answer_s,
+                    if_exists=if_exists,
                 )
             )
         return {"workflow_id": workflow_id, "answered": is_answered}
+
+    def migrate(self, run: str, to: str, reason: str, by: str) -> dict[str, object]:
+        """Move a run that has not ended to another version of its program.
+
+        Raises what `meant_version` and Client.migrate raise; NotAnswered where the current version is meant, and no
+        evaluator says which workflow the run has.
+        """
+        with self._client() as client:
+            workflow = client.describe(run, answer_timeout_s=self._answer_s).workflow if to == CURRENT else None
+            program = meant_version(client.definitions, to, workflow)
+            said = f"{reason} (by {by})" if reason else f"by {by}"
+            is_answered = _answered(lambda: client.migrate(run, program, reason=said, answer_timeout_s=self._answer_s))
+        return {"workflow_id": run, "program": program, "answered": is_answered}
 
     def answer(
         self, step: str, attempt: int | None, result: Mapping[str, Any] | None, error: tuple[str, str] | None

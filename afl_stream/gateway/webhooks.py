@@ -193,10 +193,10 @@ class Webhook:
         return self._settings.webhook_addresses == "any" or address.is_global
 
 
-def webhook_agent(config: StreamConfig, transport: Transport, facet: str, url: str) -> Agent:
+def webhook_agent(config: StreamConfig, transport: Transport, facet: str, url: str, *, name: str) -> Agent:
     """Return the agent that posts the events of a facet. Raises ConfigError."""
     own = replace(config.agent, max_concurrent=config.gateway.webhook_concurrent)
-    agent_config = AgentConfig(stream=replace(config, agent=own), observer=observer_of(config))
+    agent_config = AgentConfig(stream=replace(config, agent=own), name=name, observer=observer_of(config))
     agent = Agent(agent_config, transport)
     retry = DEFAULT_RETRY if agent_config.retry is None else None
     agent.register(facet, Webhook(url, config.gateway), retry=retry)

@@ -86,9 +86,13 @@ def _serve_stdio(invocation: Invocation, deployment: Deployment, server: Server[
     with ExitStack() as stack:
         is_process = click.get_current_context().obj is PROCESS
         out = invocation.out or stack.enter_context(stdout_apart(for_good=is_process))
-        with draining(deployment.stop.set, limit_s=_DRAIN_LIMIT_S):
+        with draining(deployment.stop.set, _calls, limit_s=_DRAIN_LIMIT_S):
             serve_stdio(server, out, deployment.stop)
     return ExitCode.OK
+
+
+def _calls() -> str:
+    return "answering the calls under way"
 
 
 def _serve_http(
@@ -119,6 +123,6 @@ def _serve_http(
         def ready() -> None:
             invocation.terminal().remark(f"serving {http.url}; Ctrl-C ends it")
 
-        with draining(stop, limit_s=_DRAIN_LIMIT_S):
+        with draining(stop, _calls, limit_s=_DRAIN_LIMIT_S):
             http.serve(ready)
     return ExitCode.OK

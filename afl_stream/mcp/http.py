@@ -6,6 +6,7 @@ import contextlib
 import hmac
 import ipaddress
 import socket
+import stat
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -71,10 +72,12 @@ class Address:
 def read_token(path: str) -> str:
     """Return the token of a file. Raises CommandRefused."""
     try:
-        token = Path(path).read_text(encoding="utf-8").strip()
+        mode, token = Path(path).stat().st_mode, Path(path).read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is no text"
         raise CommandRefused(f"--token-file {path}: {reason}") from error
+    if mode & (stat.S_IRWXG | stat.S_IRWXO):
+        raise CommandRefused(f"--token-file {path} can be read by others than its owner: chmod 600 {path}")
     if len(token) < _LEAST_TOKEN_CHARS or not token.isascii() or any(char.isspace() for char in token):
         raise CommandRefused(
             f"--token-file {path}: expected one word of {_LEAST_TOKEN_CHARS} or more ASCII characters; make one with: "

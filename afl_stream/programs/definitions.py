@@ -80,8 +80,8 @@ class Definitions:
         #: The claims that count here, and those of the deployment's store, or of its first part.
         self.claims = self.deployment_claims = StoreClaims()
         self._forget_claims()
-        #: When an evaluator of a further part of a store claimed it last, ms since the epoch; 0: there is none.
-        self.part_claimed_at_ms = 0
+        #: When the evaluator of each further part of a store claimed it last, ms since the epoch, by the claim's key.
+        self.part_claims: dict[str, int] = {}
         #: What is paused.
         self.pauses = Pauses()
         self._log = TopicLog(transport, topic)
@@ -251,7 +251,7 @@ class Definitions:
             if key != STORE_KEY and not key.startswith(f"{STORE_KEY}:"):
                 _check_key(key, STORE_KEY)
             if key != STORE_KEY:
-                self.part_claimed_at_ms = max(self.part_claimed_at_ms, message.at)
+                self.part_claims[key] = message.at
             if key == self.claim_key:
                 self.claims.take(message)
             elif key == STORE_KEY:

@@ -28,11 +28,13 @@ class Role(StrEnum):
     #: Takes events of facets and answers them: the gateway's workers.
     WORK = "work"
     OPERATE = "operate"
+    #: Operates, and moves runs to other versions of their programs, too. On a dashboard those who operate do.
+    MIGRATE = "migrate"
 
 
 #: The roles that tokens of a dashboard, and of a gateway, may have.
 DASHBOARD_ROLES: Final = (Role.READ, Role.OPERATE)
-GATEWAY_ROLES: Final = (Role.READ, Role.WORK, Role.OPERATE)
+GATEWAY_ROLES: Final = (Role.READ, Role.WORK, Role.OPERATE, Role.MIGRATE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +46,15 @@ class Principal:
 
     @property
     def may_operate(self) -> bool:
-        return self.role is Role.OPERATE
+        return self.role in (Role.OPERATE, Role.MIGRATE)
 
     @property
     def may_work(self) -> bool:
-        return self.role in (Role.WORK, Role.OPERATE)
+        return self.role is Role.WORK or self.may_operate
+
+    @property
+    def may_migrate(self) -> bool:
+        return self.role is Role.MIGRATE
 
 
 class AccessRefused(StreamError):
@@ -72,6 +78,8 @@ class Access:
     proxy_operators: frozenset[str] = frozenset()
     requests_per_s: int = 100
     section: str = "dashboard"
+    #: Who asks on this machine where nobody has to sign in.
+    local: Principal = Principal("local", Role.OPERATE)
 
     @classmethod
     def of(cls, settings: DashboardSettings, host: str, *, read_only: bool = False) -> Access:
@@ -109,6 +117,7 @@ class Access:
             allowed_hosts=frozenset(name.lower() for name in (*_own_names(host), *settings.hosts)),
             requests_per_s=settings.requests_per_s,
             section="gateway",
+            local=Principal("local", GATEWAY_ROLES[-1]),
         )
 
     @property

@@ -22,10 +22,12 @@ async def json_body(request: Request) -> dict[str, Any]:
         raise HTTPException(415, "the body must be application/json")
     try:
         found = read_json(raw.decode("utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise BadParameter("body", f"{len(raw)} bytes", f"a JSON object ({error})") from None
+    except RecursionError:
+        raise BadParameter("body", None, "a JSON object", shown="values nested too deeply to be read") from None
+    except ValueError as error:
+        raise BadParameter("body", None, f"a JSON object ({error})", shown=f"{len(raw):,} bytes") from None
     if not isinstance(found, dict):
-        raise BadParameter("body", type(found).__name__, "a JSON object")
+        raise BadParameter("body", found, "a JSON object")
     return found
 
 

@@ -13,7 +13,7 @@ from starlette.datastructures import MutableHeaders
 from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from afl_stream.web.access import Access, Principal, Role
+from afl_stream.web.access import Access, Principal
 from afl_stream.web.rates import RateLimit
 from afl_stream.web.sessions import COOKIE, LIFETIME_S, Sessions
 
@@ -21,8 +21,6 @@ _log = logging.getLogger(__name__)
 
 #: Methods that change nothing.
 _SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
-#: Who asks on this machine where nobody has to sign in.
-LOCAL: Final = Principal("local", Role.OPERATE)
 #: Pages that are shown before anybody has signed in.
 _PUBLIC: Final = ("/login", "/static/", "/health")
 #: The most bytes of a request's body: a form with inputs, or a pasted program.
@@ -109,7 +107,7 @@ class Guard:
         else:
             found = self._sessions.principal_of(session_id) or access.of_proxy(_address(scope), headers)
             if found is None and access.is_open:
-                found = LOCAL
+                found = access.local
         return None if found is None else access.limited(found)
 
     def _unknown(self, scope: Scope) -> Response:
@@ -185,4 +183,4 @@ def _address(scope: Scope) -> str:
     return client[0] if client else ""
 
 
-__all__ = ["COOKIE", "LOCAL", "Guard", "cookie_text", "is_api"]
+__all__ = ["COOKIE", "Guard", "cookie_text", "is_api"]

@@ -158,6 +158,7 @@ def test_a_signal_ends_a_server_whose_host_is_silent(tmp_path: Path) -> None:
 
 def test_a_client_with_the_token_is_served_over_http_and_others_are_not(tmp_path: Path) -> None:
     (tmp_path / "token").write_text(f"{TOKEN}\n")
+    (tmp_path / "token").chmod(0o600)
     with http_server(tmp_path, "--token-file", "token") as (process, url):
 
         async def session(mcp: Session) -> None:
@@ -184,6 +185,7 @@ def test_a_client_with_the_token_is_served_over_http_and_others_are_not(tmp_path
         (["--http", "8765x"], "expected HOST:PORT"),
         (["--http", "127.0.0.1:0", "--token-file", "nowhere"], "--token-file nowhere: No such file"),
         (["--http", "127.0.0.1:0", "--token-file", "short"], "16 or more"),
+        (["--http", "127.0.0.1:0", "--token-file", "open"], "--token-file open can be read by others than its owner"),
         (["--token-file", "short"], "go with --http"),
     ],
 )
@@ -191,7 +193,9 @@ def test_an_address_or_token_that_is_not_safe_is_refused(
     words: list[str], told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "short").write_text("abc")
+    for name, text, mode in (("short", "abc", 0o600), ("open", TOKEN, 0o640)):
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(mode)
 
     found = CommandLine(tmp_path, capsys)("mcp", *words)
 

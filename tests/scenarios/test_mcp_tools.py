@@ -36,7 +36,14 @@ workflow Checkout(card: String) => (receipt: String) andThen {
 }
 """
 CARD: Final = "4111-1111-1111-1111"
-WRITING: Final = {"afl_execute_workflow", "afl_continue_step", "afl_resume_workflow", "afl_raise", "afl_manage_dlq"}
+WRITING: Final = {
+    "afl_execute_workflow",
+    "afl_continue_step",
+    "afl_resume_workflow",
+    "afl_raise",
+    "afl_manage_dlq",
+    "afl_migrate_workflow",
+}
 
 
 # --- a whole session --------------------------------------------------------------------------------------------
@@ -120,6 +127,37 @@ def test_a_step_takes_an_event_that_was_raised(tmp_path: Path) -> None:
         assert "afl_raise" in run["next"]
         raised = await mcp.call("afl_raise", run_id="w1", name="approval", data={"by": "ann"}, event_id="a-1")
         assert (raised["run"]["status"], raised["run"]["outputs"]) == ("COMPLETED", {"by": {"by": "ann"}})
+
+    in_memory(tmp_path, session)
+
+
+def test_a_waiting_run_moves_to_another_version_and_starts_say_what_they_do_with_its_id(tmp_path: Path) -> None:
+    program = (
+        "workflow Wait() => (by: Json) andThen {\n"
+        '    got = afl.WaitForEvent(name = "approval")\n'
+        "    yield Wait(by = got.data)\n}\n"
+    )
+
+    async def session(mcp: Session) -> None:
+        first = await mcp.call("afl_execute_workflow", source=program, run_id="w1")
+        following = await mcp.call(
+            "afl_execute_workflow", source=program.replace("got.data", "[got.data]"), run_id="w2"
+        )
+        renamed = await mcp.call("afl_execute_workflow", source=program.replace("got", "had"), run_id="w3")
+
+        start = {"workflow": "Wait", "run_id": "w1"}
+        assert "is not the one asked for" in await mcp.refusal("afl_execute_workflow", **start)
+        assert "if-exists is refuse" in await mcp.refusal("afl_execute_workflow", **start, if_exists="refuse")
+        assert (await mcp.call("afl_execute_workflow", **start, if_exists="use"))["existed"]
+
+        misfit = await mcp.refusal("afl_migrate_workflow", run_id="w1", to=renamed["program"])
+        assert "does not fit version" in misfit
+        assert "got" in misfit
+        assert "there is no version" in await mcp.refusal("afl_migrate_workflow", run_id="w1", to="0123456789")
+        moved = await mcp.call("afl_migrate_workflow", run_id="w1", to=following["program"][:12], reason="a list")
+        assert moved["program"] == following["program"] != first["program"]
+        raised = await mcp.call("afl_raise", run_id="w1", name="approval", data="ann")
+        assert raised["run"]["outputs"] == {"by": ["ann"]}
 
     in_memory(tmp_path, session)
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -11,26 +10,25 @@ import click
 
 from afl_stream.commands.arguments import common, reason_option
 from afl_stream.commands.completing.values import run_ids
-from afl_stream.commands.invocation import Invocation, open_transport, store_here
+from afl_stream.commands.invocation import Invocation, open_transport
 from afl_stream.commands.refusals import CommandRefused, NotFound
 from afl_stream.commands.runs.short_ids import meant_id
+from afl_stream.commands.versions.judging import (
+    MoveDoesNotFit,
+    MoveRefused,
+    check_move,
+    plain_store_here,
+    workflows_of,
+)
 from afl_stream.exit_codes import ExitCode
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from afl.engine.operations.misfits import Misfit
     from afl.engine.workflow_cache import WorkflowCache
     from afl.stores.public.persistence import EngineStore
     from afl_stream.client.client import Client
-    from afl_stream.settings.config import StreamConfig
-    from afl_stream.transport import Transport
 
-#: The version that the workflow's name is deployed with.
-_CURRENT: Final = "current"
 _SHORT: Final = 12
-#: The fewest digits of a fingerprint that name a version.
-_LEAST_DIGITS: Final = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +55,8 @@ class _Moved:
     command_id: str | None = None
     answered: bool = False
     misfits: Sequence[Misfit] = ()
+    #: That it does not fit, in words.
+    stays: str = ""
     #: Why it stays, in other cases.
     refused: str = ""
 
@@ -90,10 +90,7 @@ class _Here:
 
     def __post_init__(self) -> None:
         if self.store is not None:
-            from afl.engine.execution.task_dispatch import TaskDispatch
-            from afl.engine.workflow_cache import WorkflowCache
-
-            self.workflows = WorkflowCache(self.store, TaskDispatch(), runs_scripts=True)
+            self.workflows = workflows_of(self.store)
 
 
 @click.command("migrate")
@@ -136,22 +133,12 @@ def migrate_command(invocation: Invocation, **given: Any) -> ExitCode:
     config = invocation.settings()
     with open_transport(config) as transport, Client(config, transport) as client:
         client.require_topics()
-        with _plain_store(config, transport) as store:
+        with plain_store_here(config, transport) as store:
             here = _Here(invocation, client, store, options)
             if store is None and (options.check or options.is_all):
                 what = "--check" if options.check else "--all"
                 raise CommandRefused(f"{what} reads the store of the evaluators, which is not on this machine")
             return _move_all(here) if options.is_all else _move_one(here)
-
-
-@contextmanager
-def _plain_store(config: StreamConfig, transport: Transport) -> Iterator[EngineStore | None]:
-    """Open the deployment's store, if it is here, with its values decrypted where the keys are at hand."""
-    from afl_stream.evaluator.sensitive.sealed_store import sealed
-    from afl_stream.sensitive.deployment import deployment_sealer
-
-    with store_here(config, transport) as store:
-        yield None if store is None else sealed(store, deployment_sealer(config), config.sensitive.patterns)
 
 
 def _move_one(here: _Here) -> ExitCode:
@@ -172,7 +159,7 @@ def _move_one(here: _Here) -> ExitCode:
     )
     _judge(here, moved)
     if moved.refused or (moved.misfits and not options.check):
-        raise CommandRefused(moved.refused or _stays(moved))
+        raise CommandRefused(moved.refused or moved.stays)
     if not options.check:
         _send(here, moved)
     if terminal.as_json:
@@ -226,45 +213,27 @@ def _move_all(here: _Here) -> ExitCode:
 
 
 def _version(here: _Here, workflow: str | None) -> str:
-    """Return the fingerprint that a version's name means. Raises NotFound, UnknownProgram, and CommandRefused."""
-    to, definitions = here.options.to, here.client.definitions
-    if to == _CURRENT:
-        if workflow is None:
-            raise CommandRefused("--to current needs the run's workflow, and no store is here: give the program's id")
-        return definitions.find(workflow)[0].fingerprint
-    if len(to) < _LEAST_DIGITS:
-        raise CommandRefused(f"--to {to}: give {_LEAST_DIGITS} digits of the program's id or more, or current")
-    known: Iterable[str] = definitions.fingerprints()
-    if here.store is not None:
-        known = {*known, *here.store.program_fingerprints()}
-    found = sorted(fingerprint for fingerprint in known if fingerprint.startswith(to))
-    if len(found) > 1:
-        raise CommandRefused(f"--to {to}: several programs begin so: {', '.join(found[:3])}; give more of the id")
-    if not found:
-        raise NotFound("version", to, "deploy prints a program's id, and afl-stream programs list those with runs")
-    return found[0]
+    """Return the fingerprint that a version's name means. Raises NotFound, UnknownProgram, and VersionUnclear."""
+    from afl_stream.programs.versions import NoSuchVersion, meant_version
+
+    to, stored = here.options.to, () if here.store is None else here.store.program_fingerprints()
+    try:
+        return meant_version(here.client.definitions, to, workflow, stored)
+    except NoSuchVersion:
+        hint = "deploy prints a program's id, and afl-stream programs list those with runs"
+        raise NotFound("version", to, hint) from None
 
 
 def _judge(here: _Here, moved: _Moved) -> None:
-    """Note what an evaluator would refuse, if the store is here: the move is computed, and not stored."""
-    from afl.compiled.program import ProgramError
-    from afl.engine.errors import ScriptsNotAllowed
-    from afl.engine.operations.migration import Move
-    from afl.engine.operations.operation_errors import OperationRefused, VersionDoesNotFit
-    from afl.engine.planning.programs import stored_program
-
-    if here.workflows is None or moved.workflow is None:
+    """Note what an evaluator would refuse, if the store is here."""
+    if here.workflows is None or here.store is None or moved.workflow is None:
         return
-    store = here.store
-    assert store is not None
-    program = stored_program(store, moved.to)
-    if program is None:
-        program, _ = here.client.definitions.find(moved.workflow, moved.to)
+    definitions = here.client.definitions
     try:
-        here.workflows.migrate(moved.workflow_id, Move(plan=here.workflows.plan(program, moved.workflow)))
-    except VersionDoesNotFit as error:
-        moved.misfits = error.misfits
-    except (OperationRefused, ProgramError, ScriptsNotAllowed) as error:
+        check_move(here.store, here.workflows, definitions, moved.workflow_id, moved.workflow, moved.to)
+    except MoveDoesNotFit as error:
+        moved.misfits, moved.stays = error.misfits, str(error)
+    except MoveRefused as error:
         moved.refused = str(error)
 
 
@@ -294,8 +263,3 @@ def _tell_check(invocation: Invocation, moved: _Moved) -> None:
     terminal.line(f"{moved.workflow_id} does not fit version {moved.to[:_SHORT]}:")
     for misfit in moved.misfits:
         terminal.line(f"  {misfit}")
-
-
-def _stays(moved: _Moved) -> str:
-    what = "; ".join(map(str, moved.misfits))
-    return f"run {moved.workflow_id} does not fit version {moved.to[:_SHORT]}, and stays as it is: {what}"

@@ -26,10 +26,12 @@ from afl_stream.dashboard.deployment import Deployment
 from afl_stream.dashboard.views.letters import LetterChoice
 from afl_stream.dead_letters import DeadLetters
 from afl_stream.errors import AlreadyEnded, StreamError
+from afl_stream.programs.versions import meant_version
 from afl_stream.registry.deployment_codec import DeploymentCodec
 from afl_stream.topics.declared import Topology
 from afl_stream.transport import Transport
 from afl_stream.wire.command_answers import KEPT, REPEATED
+from afl_stream.wire.headers import IfExists
 from afl_stream.wire.messages import Lifecycle, check_workflow_id, workflow_of
 
 T = TypeVar("T")
@@ -67,7 +69,14 @@ class Operator:
 
     # --- runs -----------------------------------------------------------------------------------------------------
 
-    def start(self, by: str, workflow: str, inputs: Mapping[str, object], workflow_id: str = "") -> Outcome:
+    def start(
+        self,
+        by: str,
+        workflow: str,
+        inputs: Mapping[str, object],
+        workflow_id: str = "",
+        if_exists: IfExists | None = None,
+    ) -> Outcome:
         """Start a run, once its inputs were checked. Raises what a client raises, and InputError."""
         if workflow_id:
             check_workflow_id(workflow_id)
@@ -87,6 +96,7 @@ class Operator:
                     requested_by=by,
                     command_id=drawn_id(),
                     answer_timeout_s=timeout_s,
+                    if_exists=if_exists,
                 )
 
             answer = self._ask(give)
@@ -128,6 +138,23 @@ class Operator:
         """Start a run over."""
         return self._command(
             run, lambda client, t: client.reset(run, reason=_said(reason, by), answer_timeout_s=t), "reset", "reset"
+        )
+
+    def migrate(self, by: str, run: str, to: str, reason: str) -> Outcome:
+        """Move a run to another version of its program. Raises what `meant_version` raises."""
+        check_workflow_id(run)
+        row = self._require(run)
+        stored = self._deployment.plain_store.program_fingerprints() if self._deployment.has_store() else ()
+        with self._client() as (client, _):
+            program = meant_version(client.definitions, to, None if row is None else row.name, stored)
+            answer = self._ask(
+                lambda timeout_s: client.migrate(run, program, reason=_said(reason, by), answer_timeout_s=timeout_s)
+            )
+        done = f"{run} is moved to" if answer is not None else f"asked to move {run} to"
+        return Outcome(
+            text=f"{done} version {program[:12]}",
+            is_answered=answer is not None,
+            facts={"workflow_id": run, "program": program},
         )
 
     def raise_event(self, run: str, name: str, data: object, event_id: str = "") -> Outcome:

@@ -15,7 +15,7 @@ from afl_stream.dashboard.actions.operator import ActionRefused, Operator, Outco
 from afl_stream.dashboard.actions.table import Action, Field
 from afl_stream.dashboard.context import Dashboard
 from afl_stream.web.access import Principal
-from afl_stream.web.parameters import BadParameter
+from afl_stream.web.parameters import BadParameter, unknown_parameter
 
 #: Who did what: shown whatever the level of other lines is.
 LOG: Final = logging.getLogger("afl_stream.dashboard.actions")
@@ -72,14 +72,14 @@ def values_of_document(action: Action, target: str | None, document: Mapping[str
     known = {field.name for field in action.fields}
     for name in document:
         if name not in known:
-            raise BadParameter(name[:100], "a member", f"only {', '.join(sorted(known)) or 'an empty object'}")
+            raise unknown_parameter(name, known)
     values: dict[str, Any] = {}
     if action.target is not None:
         values[action.target] = _target(action.target, target or "")
     for field in action.fields:
         if field.name not in document:
             if field.is_required:
-                raise BadParameter(field.name, "nothing", _EXPECTED.get(field.kind, "a text"))
+                raise BadParameter(field.name, None, _EXPECTED.get(field.kind, "a text"))
             values[field.name] = None if field.kind == "json" else field.default
             continue
         found = document[field.name]
@@ -108,7 +108,7 @@ def _text(field: Field, text: str) -> str:
     if field.is_required and not stripped.strip():
         raise BadParameter(field.name, text, "a text")
     if field.kind != "afl" and len(stripped) > _MOST_CHARS:
-        raise BadParameter(field.name, f"{len(stripped):,} characters", f"at most {_MOST_CHARS:,}")
+        raise BadParameter(field.name, text, f"at most {_MOST_CHARS:,}", shown=f"{len(stripped):,} characters")
     return stripped
 
 

@@ -124,6 +124,28 @@ _OF_RUNS: Final = (
         back=_run,
     ),
     Action(
+        name="migrate",
+        title="Move the run to another version",
+        explains="It goes on by another version of its program. What it has done stays, and its events are answered as "
+        "before. If its steps or values do not fit, it stays as it is, and what does not fit is named.",
+        path="/runs/{run}/migrate",
+        target="run",
+        fields=(
+            Field(
+                name="to",
+                title="Version",
+                is_required=True,
+                default="current",
+                help="The first digits of a program's id; or current, the one that is deployed now.",
+            ),
+            _REASON,
+        ),
+        destroys=True,
+        button="Move it",
+        act=lambda operator, by, v: operator.migrate(by, v["run"], v["to"], v["reason"]),
+        back=_run,
+    ),
+    Action(
         name="raise",
         title="Raise an external event",
         explains="A step that waits for an event of this name takes it; else it is kept until one does.",

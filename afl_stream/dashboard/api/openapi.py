@@ -8,6 +8,7 @@ from typing import Any, Final
 from afl_stream.dashboard.actions.table import ACTIONS, Action, Field
 from afl_stream.dashboard.api.operations import READINGS, Parameter
 from afl_stream.web.documents import FAULTS, api_document, body_of, parameters_in_path, responses_of
+from afl_stream.wire.headers import IfExists
 
 _ABOUT: Final = {
     "run": "The id of a run; where it is read, the beginning of one will do.",
@@ -29,6 +30,12 @@ _START: Final = {
         "workflow": {"type": "string", "minLength": 1, "description": "Its name; a unique last part will do."},
         "inputs": {"type": "object", "description": "Checked against the workflow's signature."},
         "id": {"type": "string", "description": "The same id, workflow and inputs again start nothing new."},
+        "if_exists": {
+            "type": "string",
+            "enum": [*IfExists],
+            "description": "If a run has the id: use it, whatever version and inputs it was started with; or refuse "
+            "the start. Without it, use it if it was started in the same way, else refuse.",
+        },
     },
 }
 _OUTCOME: Final = {

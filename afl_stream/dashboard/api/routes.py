@@ -21,11 +21,12 @@ from afl_stream.dashboard.api.openapi import openapi_document
 from afl_stream.dashboard.api.operations import READINGS, Reading
 from afl_stream.dashboard.context import dashboard_of, principal_of
 from afl_stream.web.bodies import json_body, json_response
-from afl_stream.web.parameters import BadParameter
+from afl_stream.web.parameters import BadParameter, one_of, unknown_parameter
+from afl_stream.wire.headers import IfExists
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 #: Members of the body that starts a run.
-_START_MEMBERS: Final = frozenset({"workflow", "inputs", "id"})
+_START_MEMBERS: Final = frozenset({"workflow", "inputs", "id", "if_exists"})
 
 
 def api_routes() -> list[Route]:
@@ -79,20 +80,21 @@ async def _start(request: Request) -> Response:
     require_operator(dashboard, principal)
     body = await json_body(request)
     if unknown := sorted(set(body) - _START_MEMBERS):
-        raise BadParameter(unknown[0][:100], "a member", ", ".join(sorted(_START_MEMBERS)))
+        raise unknown_parameter(unknown[0], _START_MEMBERS)
     workflow, workflow_id = body.get("workflow"), body.get("id", "")
     if not isinstance(workflow, str) or not workflow:
         raise BadParameter("workflow", workflow, "the name of a workflow")
     if not isinstance(workflow_id, str):
         raise BadParameter("id", workflow_id, "a text")
     inputs = inputs_of_document(body.get("inputs", {}))
+    if_exists = one_of("if_exists", body["if_exists"], IfExists) if "if_exists" in body else None
     operator = Operator(dashboard.deployment)
     outcome = await run_in_threadpool(
         logged,
         principal,
         "start",
         f"{workflow} {workflow_id}",
-        lambda: operator.start(principal.name, workflow, inputs, workflow_id),
+        lambda: operator.start(principal.name, workflow, inputs, workflow_id, if_exists),
     )
     return _outcome(outcome)
 

@@ -20,6 +20,8 @@ from afl_stream.dashboard.actions.table import ACTIONS, Action
 from afl_stream.dashboard.context import dashboard_of, principal_of
 from afl_stream.dashboard.pages.rendering import page
 from afl_stream.web.guard import COOKIE, cookie_text
+from afl_stream.web.parameters import one_of
+from afl_stream.wire.headers import IfExists
 
 #: Makes an answer of a form that carries the token of its session.
 FormPage = Callable[[Request, Mapping[str, str]], Response]
@@ -134,7 +136,13 @@ def _start(request: Request, given: Mapping[str, str]) -> Response:
                 principal,
                 "start",
                 f"{form.workflow} {run_id}",
-                lambda: operator.start(principal.name, form.workflow, inputs, run_id),
+                lambda: operator.start(
+                    principal.name,
+                    form.workflow,
+                    inputs,
+                    run_id,
+                    one_of("if_exists", chosen, IfExists) if (chosen := given.get("if-exists")) else None,
+                ),
             )
         except AFLError as error:
             failed = dashboard.deployment.masked(str(error))

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Final
 
+from afl.core.ids import RESERVED
 from afl_stream.dashboard.deployment import Deployment
 from afl_stream.errors import StreamError
-from afl_stream.schedules.documents import RESERVED, Schedule, from_document
+from afl_stream.schedules.documents import Schedule, from_document
 from afl_stream.sensitive.redaction import Redaction
 from afl_stream.visibility.schedules import moment_text, read_schedules, shown_schedule, times_text
 

@@ -20,10 +20,13 @@ from afl_stream.commands.answers import check_result, waiting_step
 from afl_stream.commands.invocation import store_here
 from afl_stream.commands.programs import deployed_program
 from afl_stream.commands.start import check_id
+from afl_stream.commands.versions.judging import check_move, plain_store_here, workflows_of
 from afl_stream.mcp.deployment import Connected, Deployment
 from afl_stream.mcp.sources import SourceArguments, WorkflowToChoose, program_to_start, texts_of, workflow_names
 from afl_stream.mcp.states import RunState, meant_run, state_of
 from afl_stream.mcp.tool import Arguments, Result, Tool, Values
+from afl_stream.programs.versions import meant_version
+from afl_stream.wire.headers import IfExists
 from afl_stream.wire.messages import check_workflow_id, workflow_of
 
 #: How long a call may wait for a run, in seconds.
@@ -49,6 +52,11 @@ class ExecuteArguments(SourceArguments):
     run_id: str | None = Field(
         default=None, description="An id of your choice: the same id, program and inputs again start nothing new."
     )
+    if_exists: IfExists | None = Field(
+        default=None,
+        description="If a run has that id: `use` it, whatever version and inputs it was started with; or `refuse` the "
+        "start. Without it, use it if it was started in the same way, else refuse.",
+    )
     wait_s: float = WAIT
 
 
@@ -57,6 +65,24 @@ class Execution(RunState):
 
     program: str
     existed: bool = Field(description="A run of this id was there already; nothing new was started.")
+
+
+class MigrateArguments(Arguments):
+    """The run to move, and where to."""
+
+    run_id: str = Field(description="A run that has not ended.")
+    to: str = Field(
+        description="The first digits of the program's id, as deploying it told; or `current`: the version that is "
+        "deployed now."
+    )
+    reason: str = Field(default="", max_length=1_000, description="Kept with the run.")
+    wait_s: float = WAIT
+
+
+class Migrated(RunState):
+    """A run that was asked to move, and where it stands."""
+
+    program: str = Field(description="The version that it goes on by.")
 
 
 class AnswerFailure(BaseModel):
@@ -120,7 +146,9 @@ def _execute(deployment: Deployment, arguments: ExecuteArguments) -> Execution:
         plan = plan_workflow(program, name)
         inputs = plain_values(arguments.inputs, "inputs")
         check_inputs(plan.facet, plan.schemas, inputs)
-        known = check_id(deployment.config, connected.transport, arguments.run_id, name, program, inputs)
+        known = check_id(
+            deployment.config, connected.transport, arguments.run_id, name, program, inputs, arguments.if_exists
+        )
         if own is not None:
             connected.client.apply_topics([own])
             connected.client.deploy(own)
@@ -129,7 +157,12 @@ def _execute(deployment: Deployment, arguments: ExecuteArguments) -> Execution:
             deployment.ask(
                 connected.client,
                 lambda timeout_s: connected.client.ask_to_start(
-                    name, inputs, workflow_id=run_id, program=program.fingerprint, answer_timeout_s=timeout_s
+                    name,
+                    inputs,
+                    workflow_id=run_id,
+                    program=program.fingerprint,
+                    answer_timeout_s=timeout_s,
+                    if_exists=arguments.if_exists,
                 ),
             )
     deployment.settle()
@@ -181,6 +214,25 @@ def _continue(deployment: Deployment, arguments: ContinueArguments) -> RunState:
             )
     deployment.settle()
     return state_of(deployment, run_id, arguments.wait_s)
+
+
+def _migrate(deployment: Deployment, arguments: MigrateArguments) -> Migrated:
+    with deployment.connected() as connected:
+        client = connected.client
+        client.require_topics()
+        run_id = meant_run(deployment, connected, arguments.run_id)
+        with plain_store_here(deployment.config, connected.transport) as store:
+            row = None if store is None else store.load_workflow(run_id)
+            stored = () if store is None else store.program_fingerprints()
+            program = meant_version(client.definitions, arguments.to, None if row is None else row.name, stored)
+            if store is not None and row is not None:
+                check_move(store, workflows_of(store), client.definitions, run_id, row.name, program)
+        deployment.ask(
+            client,
+            lambda timeout_s: client.migrate(run_id, program, reason=arguments.reason, answer_timeout_s=timeout_s),
+        )
+    deployment.settle()
+    return Migrated(**_members(state_of(deployment, run_id, arguments.wait_s)), program=program)
 
 
 def _resume(deployment: Deployment, arguments: ResumeArguments) -> RunState:
@@ -251,6 +303,17 @@ TOOLS = (
         run=_resume,
         writes=True,
         idempotent=True,
+    ),
+    Tool(
+        name="afl_migrate_workflow",
+        title="Move a run to another version",
+        description="Let a run that has not ended go on by another version of its program. What it has done stays. If "
+        "its steps or values do not fit the version, it stays as it is, and what does not fit is named.",
+        arguments=MigrateArguments,
+        result=Migrated,
+        run=_migrate,
+        writes=True,
+        destructive=True,
     ),
     Tool(
         name="afl_raise",

@@ -9,13 +9,15 @@ from typing import cast
 import pytest
 from starlette.testclient import TestClient
 
+from afl.compiled.program import CompiledProgram
+from afl.compiler import compile_text
 from afl.engine.model.store import Batch, ScheduleChange, ScheduleRow, Store
 from afl.engine.types import Value
 from afl_stream.schedules.documents import Schedule, to_document
 from afl_stream.schedules.firings import ScheduleState
 from afl_stream.schedules.spec import ScheduleSpec
 from tests.eventually import eventually
-from tests.scenarios.dashboard.world import Shop, act, csrf_of
+from tests.scenarios.dashboard.world import PROGRAM, Shop, act, csrf_of
 
 
 @pytest.fixture
@@ -51,6 +53,54 @@ def test_a_form_says_which_input_does_not_fit(shop: Shop, browser: TestClient) -
     assert "Double" in page.text
     assert 'value="kept"' in page.text
     assert shop.status("form-2") == ""
+
+
+def test_a_start_form_says_what_happens_if_a_run_has_the_id(shop: Shop, browser: TestClient) -> None:
+    csrf = csrf_of(browser.get("/start", params={"workflow": "Approval"}).text)
+    values = {"workflow": "shop.Approval", "csrf": csrf, "run-id": "wait-1", "input-order": "other"}
+
+    pages = [browser.post("/start", data={**values, "if-exists": chosen}) for chosen in ("", "refuse", "use")]
+
+    assert [page.status_code for page in pages] == [422, 422, 200]
+    assert "choose another id" in pages[1].text
+    assert "is started as wait-1" in pages[2].text
+
+
+def test_a_run_is_moved_to_the_version_that_is_deployed_now(
+    shop: Shop, browser: TestClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "afl_stream.dashboard.actions")
+    step = _start(shop, "move-1")
+    assert "/act/migrate?run=move-1" in browser.get("/runs/move-1").text
+    following = CompiledProgram(
+        compile_text(PROGRAM.replace("by = approved.by", 'by = approved.by ++ "!"')).program_json
+    )
+    shop.local.deploy(following)
+
+    moved = act(browser, "migrate", run="move-1", to="current", reason="louder")
+    again = act(browser, "migrate", run="move-1", to=following.fingerprint[:8])
+    act(browser, "continue", step=step, result='{"by": "ada"}')
+
+    assert f"move-1 is moved to version {following.fingerprint[:12]}" in moved.text
+    assert again.status_code == 422
+    shop.wait_for("move-1", "COMPLETED")
+    row = shop.local.store.load_workflow("move-1")
+    assert row is not None
+    assert row.outputs == {"by": "ada!"}
+    assert "local did migrate move-1" in caplog.text
+
+
+def test_a_version_that_does_not_fit_is_told_on_the_form(shop: Shop, browser: TestClient) -> None:
+    _start(shop, "move-2")
+    shop.local.deploy(CompiledProgram(compile_text(PROGRAM.replace("approved", "allowed")).program_json))
+
+    page = act(browser, "migrate", run="move-2", to="current")
+    by_api = browser.post("/api/runs/move-2/migrate", json={"to": "current"})
+
+    assert page.status_code == 422
+    assert "approved" in page.text
+    assert by_api.status_code == 409
+    assert shop.status("move-2") == "PAUSED"
 
 
 def test_a_step_is_answered_by_hand(shop: Shop, browser: TestClient) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from afl_stream.dashboard.live import MOST_SUBJECTS, LiveHub, TooManySubjects
 from tests.scenarios.dashboard.world import Shop
+from tests.worlds.hosted import until
 
 
 async def _changed(messages: AsyncIterator[str]) -> None:
@@ -24,8 +25,7 @@ def test_a_hundred_pages_ask_the_store_as_often_as_one(shop: Shop) -> None:
 
     async def watch() -> int:
         pages = [asyncio.create_task(_changed(hub.messages("run", "hundred-1"))) for _ in range(100)]
-        while hub.looks < 3:
-            await asyncio.sleep(0.01)
+        await until(lambda: hub.looks >= 3)
         assert hub.page_count == 100
         step = shop.waiting_step("hundred-1")
         await asyncio.to_thread(shop.local.client.continue_step, step, {"by": "ada"})
@@ -44,18 +44,16 @@ def test_a_hundred_pages_ask_the_store_as_often_as_one(shop: Shop) -> None:
 def test_nothing_is_looked_for_when_no_page_is_open(shop: Shop) -> None:
     hub = LiveHub(shop.deployment(), interval_s=0.01)
 
-    async def open_and_close() -> int:
+    async def open_and_close() -> None:
         messages = hub.messages("run", "good-1")
         await anext(messages)
-        while hub.looks < 2:
-            await asyncio.sleep(0.01)
+        await until(lambda: hub.looks >= 2)
         await messages.aclose()  # type: ignore[attr-defined]  # a generator, which its type does not tell
-        await asyncio.sleep(0.05)
-        before = hub.looks
-        await asyncio.sleep(0.1)
-        return hub.looks - before
+        # What looks has ended.
+        await until(lambda: asyncio.all_tasks() == {asyncio.current_task()})
 
-    assert asyncio.run(open_and_close()) == 0
+    asyncio.run(open_and_close())
+    assert hub.page_count == 0
 
 
 def test_a_stopped_server_ends_its_pages(shop: Shop) -> None:

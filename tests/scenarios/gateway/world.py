@@ -148,11 +148,15 @@ def browser(app: ASGIApp) -> TestClient:
     return TestClient(app, base_url=ADDRESS)
 
 
+def program(text: str) -> CompiledProgram:
+    return CompiledProgram(compile_text(text).program_json)
+
+
 @contextmanager
 def open_shop(folder: Path, **settings: Any) -> Iterator[Shop]:
     """Open the deployment, without agents."""
     config = replace(StreamConfig(embedded=EmbeddedSettings(data_dir=str(folder))), **settings)
     with LocalDeployment(config) as local:
-        local.deploy(CompiledProgram(compile_text(PROGRAM).program_json))
+        local.deploy(program(PROGRAM))
         local.run()
         yield Shop(config, local)
