@@ -8,6 +8,7 @@ import (
 	"log"
 	"os"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -43,12 +44,13 @@ func Typed[P, R any](handle func(ctx context.Context, event *Event, params P) (R
 // JavaPartitioner places keys by murmur2, as Java's clients do. franz-go's default does, too.
 func JavaPartitioner() kgo.Partitioner { return kgo.StickyKeyPartitioner(nil) }
 
-// Options of an agent. Brokers is needed; the others have defaults.
+// Options of an agent, each with a default.
 type Options struct {
+	// Brokers are those of AFL_KAFKA_BOOTSTRAP by default, or localhost:9092.
 	Brokers []string
 	// Name says who answered. By default it has the host and the process.
 	Name string
-	// Prefix of topics and groups: "afl." by default.
+	// Prefix of topics and groups: AFL_PREFIX by default, or "afl.".
 	Prefix string
 	// Group for all facets: by default "{prefix}agent.{facet}", which one facet needs.
 	Group string
@@ -57,7 +59,7 @@ type Options struct {
 	Backoff  time.Duration
 	// Assignor is "cooperative-sticky", as agents in Python have it, or "range".
 	Assignor string
-	// Log says what is tried again: log.Printf by default.
+	// Log says what is read, and what is tried again: log.Printf by default.
 	Log func(format string, values ...any)
 	// Client has more options of franz-go: security, for example.
 	Client []kgo.Opt
@@ -72,7 +74,10 @@ type Agent struct {
 // NewAgent returns an agent without handlers.
 func NewAgent(options Options) *Agent {
 	if options.Prefix == "" {
-		options.Prefix = "afl."
+		options.Prefix = fromEnvironment("AFL_PREFIX", "afl.")
+	}
+	if len(options.Brokers) == 0 {
+		options.Brokers = strings.Split(fromEnvironment("AFL_KAFKA_BOOTSTRAP", "localhost:9092"), ",")
 	}
 	if options.Name == "" {
 		host, _ := os.Hostname()
@@ -85,6 +90,13 @@ func NewAgent(options Options) *Agent {
 		options.Log = log.Printf
 	}
 	return &Agent{options: options, handlers: map[string]Handler{}}
+}
+
+func fromEnvironment(name, otherwise string) string {
+	if value, isThere := os.LookupEnv(name); isThere {
+		return value
+	}
+	return otherwise
 }
 
 // Handle has the events of a facet handled.
@@ -113,6 +125,9 @@ func (a *Agent) Run(ctx context.Context) error {
 		return err
 	}
 	defer client.Close()
+	looking, enough := context.WithCancel(ctx)
+	defer enough()
+	go a.lookAround(looking, client, group, topics)
 	answers := NewAnswers(client, a.options.Prefix, a.options.Name, group)
 	for {
 		fetches := client.PollRecords(ctx, 100)
@@ -209,7 +224,7 @@ func (a *Agent) work(ctx context.Context, client *kgo.Client, answers *Answers, 
 
 func (a *Agent) handle(ctx context.Context, answers *Answers, record *kgo.Record) error {
 	headers := headersOf(record)
-	event, err := readEvent(record.Value)
+	event, err := readEvent(record.Value, strings.TrimPrefix(record.Topic, a.options.Prefix+"events."))
 	var unreadable *Unreadable
 	if errors.As(err, &unreadable) {
 		return a.giveUp(answers, record, headers, unreadable)

@@ -95,7 +95,8 @@ func (a *Answers) result(ctx context.Context, event *Event, result any, headers 
 	if event.Returns != nil {
 		for name := range returns {
 			if !contains(event.Returns.Required, name) && !contains(event.Returns.Optional, name) {
-				said := fmt.Sprintf("the result of %s has %s, which %[1]s does not declare", event.Facet, name)
+				declared := strings.Join(append(append([]string{}, event.Returns.Required...), event.Returns.Optional...), ", ")
+				said := fmt.Sprintf("the result of %s has %s, which %[1]s does not declare; it declares %s", event.Facet, name, declared)
 				return a.Fail(ctx, event.Ref(), &Failure{"ResultMismatch", said}, headers)
 			}
 		}

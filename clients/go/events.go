@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -56,7 +55,7 @@ func (u *Unreadable) Error() string { return u.Message }
 var known = map[string]int{"workflow_version": 1, "step_schema_version": 1, "runtime_version": 0}
 
 // readEvent returns an Unreadable for what can never be read, and another error for what another release or setting can.
-func readEvent(value []byte) (*Event, error) {
+func readEvent(value []byte, facet string) (*Event, error) {
 	if value == nil {
 		return nil, &Unreadable{"null_value", "the record has no value"}
 	}
@@ -64,7 +63,8 @@ func readEvent(value []byte) (*Event, error) {
 		return nil, &Unreadable{"empty_value", "the record's value has no bytes"}
 	}
 	if value[0] == 0 || bytes.HasPrefix(value, []byte{0xc3, 1}) {
-		return nil, errors.New(`the event is Avro: give the evaluators wire.facet_events = "FACET=json"`)
+		said := `the event is Avro: give the evaluators wire.facet_events = "%s=json"; what is Avro already, an agent in Python answers`
+		return nil, fmt.Errorf(said, facet)
 	}
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(value, &members); err != nil {

@@ -37,7 +37,7 @@ func TestKeysArePlacedAsKafkasOwnTestsPlaceThem(t *testing.T) {
 
 func TestALongKeepsAllOfItsDigits(t *testing.T) {
 	event, err := readEvent([]byte(`{"id":"w:a#1","workflow_id":"w","step_id":"w:a","event_type":"n.F","attempt":1,
-		"payload":{"number":9223372036854775807}}`))
+		"payload":{"number":9223372036854775807}}`), "n.F")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,8 +17,6 @@ from threading import Event
 from types import FrameType
 from typing import Any, Final
 
-from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient
 from rich.console import Console
 
 from afl.runtime.sqlite_store import SqliteStore
@@ -26,9 +24,8 @@ from afl_stream.client import REJECTED, Client
 from afl_stream.config import StreamConfig, load_config
 from afl_stream.errors import StreamError
 from afl_stream.kafka import KafkaTransport
-from afl_stream.kafka.settings import admin_settings
 from afl_stream.topics import Topology
-from afl_stream.transport import TopicPartition, Transport, TransportError
+from afl_stream.transport import BrokerUnavailable, TopicPartition, Transport, TransportError
 from examples.licence_audit import __main__ as embedded
 from examples.licence_audit.parties import Parties, PartyEnded
 from examples.licence_audit.presentation import progress_bar, totals_table
@@ -93,7 +90,7 @@ def _on_kafka(console: Console, folder: Path, interruption: _Interruption) -> Ma
                     interruption.check()
                     parties.check()
 
-                _until_joined(config, check)
+                _until_joined(config, transport, check)
                 workflow_id = _run(console, client, transport, check)
                 _until_audited(audit_path, client.topology, transport, check)
             _check_ends(console, parties, audit_path)
@@ -139,23 +136,18 @@ def _audit_group(config: StreamConfig) -> str:
     return f"{config.prefix}audit"
 
 
-def _until_joined(config: StreamConfig, check: Callable[[], None]) -> None:
+def _until_joined(config: StreamConfig, transport: KafkaTransport, check: Callable[[], None]) -> None:
     """Wait until everybody has partitions, so that both agents get their share of the first event on."""
-    admin = AdminClient(admin_settings(config))
     expected = {_audit_group(config): 1, config.evaluator_group: 1}
     facets = [facet.qualified_name for facet in embedded.compiled().event_facets()]
     expected |= {config.agent_group(facet): len(_AGENTS) for facet in facets}
 
     def is_complete() -> bool:
-        futures = admin.describe_consumer_groups(list(expected))
         try:
-            found = {name: future.result(10) for name, future in futures.items()}
-        except (KafkaException, TimeoutError):
+            found = transport.admin().groups(expected)
+        except BrokerUnavailable:
             return False
-        having = {
-            name: sum(bool(m.assignment and m.assignment.topic_partitions) for m in group.members)
-            for name, group in found.items()
-        }
+        having = {name: sum(bool(member.partitions) for member in group.members) for name, group in found.items()}
         return having == expected
 
     _wait_for(is_complete, check, _JOIN_TIMEOUT_S, "the groups are complete")

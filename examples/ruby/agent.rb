@@ -27,7 +27,7 @@ module AFL
 
   # A member of the group of a facet, which handles one event at a time.
   class Agent
-    def initialize(bootstrap, facet, prefix: "afl.", group: "#{prefix}agent.#{facet}", assignor: "range", tries: 3, pause_s: 0.1, settings: {})
+    def initialize(bootstrap, facet, prefix: ENV.fetch("AFL_PREFIX", "afl."), group: "#{prefix}agent.#{facet}", assignor: "range", tries: 3, pause_s: 0.1, settings: {})
       @facet, @prefix, @group, @assignor, @tries, @pause_s = facet, prefix, group, assignor, tries, pause_s
       @kafka = { "bootstrap.servers" => bootstrap, **settings }
       @name = "#{Socket.gethostname}-#{Process.pid}"
@@ -46,6 +46,7 @@ module AFL
         "auto.commit.interval.ms" => 500, "topic.metadata.refresh.interval.ms" => 5_000, "heartbeat.interval.ms" => 1_000
       ))
       consumer.subscribe(["#{@prefix}events.#{@facet}"])
+      warn "#{@name} reads #{@prefix}events.#{@facet} in the group #{@group}"
       turn(consumer) until stopping
     ensure
       consumer&.close
@@ -75,6 +76,10 @@ module AFL
     rescue Kafka::Error => error
       raise if record || error.code == Kafka::FATAL
 
+      if [Kafka::UNKNOWN_PARTITION, Kafka::NO_PARTITION].include?(error.code)
+        return warn "no topic #{@prefix}events.#{@facet} yet: is the facet's name right, and the prefix #{@prefix.inspect}? " \
+                    '"afl-stream topics apply PROGRAM.afl" makes topics'
+      end
       warn "reading: #{error.message}" # an outage or a rebalance, which librdkafka gets over by itself
     end
 

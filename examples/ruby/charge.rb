@@ -11,7 +11,8 @@ class CardDeclined < AFL::Failure
   end
 end
 
-AFL::Agent.new(ARGV.fetch(0, "localhost:9092"), "shop.Charge").run do |payload, context|
+broker = ARGV.fetch(0) { ENV.fetch("AFL_KAFKA_BOOTSTRAP", "localhost:9092") }
+AFL::Agent.new(broker, "shop.Charge").run do |payload, context|
   raise CardDeclined, "no card takes #{payload['amount']}" if payload["amount"].to_f > 1_000
 
   # An event may come twice: give its id to the bank, as the key for idempotency.

@@ -1,12 +1,13 @@
 """The records of AFL Stream, as schemas/README.md describes them: reads events and answers, writes answers as JSON."""
 
+import asyncio
 import hashlib
 import json
 from collections.abc import AsyncIterator, Mapping
 from io import BytesIO
 from typing import Any, Final
 
-from aiokafka import AIOKafkaConsumer, ConsumerRecord
+from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
 from fastavro import parse_schema, schemaless_reader
 from fastavro.schema import fingerprint, to_parsing_canonical_form
 
@@ -15,6 +16,8 @@ _MARKER: Final = b"\xc3\x01"
 _BODY: Final = 10
 #: What says that an answer is JSON.
 JSON_HEADERS: Final = {"content-type": b"application/json"}
+#: How long a reader waits to learn what partitions a topic has.
+_METADATA_S: Final = 30
 
 
 class Unreadable(Exception):
@@ -73,15 +76,26 @@ class Records:
 
 
 async def all_records(bootstrap: str, topic: str) -> AsyncIterator[ConsumerRecord]:
-    """Yield all that is on a topic now, partition by partition in order."""
+    """Yield all that is on a topic now, partition by partition in order. Raises RuntimeError for a missing topic."""
     # Without a group it has all partitions, and commits nothing.
     async with AIOKafkaConsumer(topic, bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
-        partitions = sorted(consumer.assignment())
+        partitions = await _partitions_of(consumer, topic)
         ends = await consumer.end_offsets(partitions)
         for partition in partitions:
             while await consumer.position(partition) < ends[partition]:
                 for record in (await consumer.getmany(partition, timeout_ms=1_000)).get(partition, ()):
                     yield record
+
+
+async def _partitions_of(consumer: AIOKafkaConsumer, topic: str) -> list[TopicPartition]:
+    """Wait for the consumer's partitions: a busy broker tells of them only after the consumer has started."""
+    try:
+        async with asyncio.timeout(_METADATA_S):
+            while not consumer.assignment():
+                await asyncio.sleep(0.05)
+    except TimeoutError:
+        raise RuntimeError(f"no broker has told of topic {topic} within {_METADATA_S} s: is it there?") from None
+    return sorted(consumer.assignment())
 
 
 def plain(value: Mapping[str, Any]) -> Any:

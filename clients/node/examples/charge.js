@@ -6,7 +6,7 @@ class CardDeclined extends Error {
 }
 
 const agent = new Agent({
-  brokers: [process.argv[2] ?? "localhost:9092"],
+  brokers: process.argv.slice(2),
   retry: { attempts: 3, backoffMs: 200, on: (error) => !(error instanceof CardDeclined) },
   handlers: {
     "shop.Charge": async ({ order }, context) => {
@@ -16,4 +16,4 @@ const agent = new Agent({
   },
 });
 await agent.start();
-process.on("SIGTERM", () => agent.stop());
+for (const signal of ["SIGTERM", "SIGINT"]) process.once(signal, () => agent.stop());

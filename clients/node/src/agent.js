@@ -4,6 +4,7 @@ import { hostname } from "node:os";
 import kafkajs from "kafkajs";
 
 import { Answers } from "./answers.js";
+import { defaultBrokers, defaultPrefix, plainLog } from "./defaults.js";
 import { mismatch, NotYetReadable, readEvent, refOf, refOfHeaders, Unreadable } from "./events.js";
 import { rangeAssigner } from "./partitions.js";
 
@@ -15,13 +16,19 @@ export class Agent {
   #options;
   #answers;
   #consumers = [];
+  #said = new Set();
 
   constructor(options) {
-    const { brokers, name = `node-${hostname()}-${process.pid}`, prefix = "afl.", handlers, ...more } = options;
+    const { brokers, name = `node-${hostname()}-${process.pid}`, prefix = defaultPrefix(), handlers, ...more } = options;
     if (!handlers || !Object.keys(handlers).length) throw new Error("an agent needs handlers: { 'ns.Facet': handler }");
-    const kafka =
-      more.kafka ?? new kafkajs.Kafka({ clientId: name, brokers, logLevel: kafkajs.logLevel.ERROR, retry: { retries: 10 } });
-    this.#options = { retry: { attempts: 1 }, concurrency: 4, log: console, ...more, name, prefix, handlers, kafka };
+    for (const [facet, handler] of Object.entries(handlers)) {
+      if (typeof handler !== "function") throw new Error(`the handler of ${facet} is a ${typeof handler}, not a function`);
+    }
+    const log = more.log ?? console;
+    const known = brokers?.length ? brokers : defaultBrokers();
+    const logging = { logLevel: kafkajs.logLevel.ERROR, logCreator: plainLog((text) => log.error(text)) };
+    const kafka = more.kafka ?? new kafkajs.Kafka({ clientId: name, brokers: known, retry: { retries: 10 }, ...logging });
+    this.#options = { retry: { attempts: 1 }, concurrency: 4, ...more, log, name, prefix, handlers, kafka };
     this.#answers = new Map();
   }
 
@@ -33,7 +40,10 @@ export class Agent {
       const id = group ?? `${prefix}agent.${facet}`;
       groups.set(id, [...(groups.get(id) ?? []), `${prefix}events.${facet}`]);
     }
-    for (const [id, topics] of groups) await this.#join(id, topics);
+    for (const [id, topics] of groups) {
+      await this.#join(id, topics);
+      this.#options.log.info?.(`${this.#options.name} reads ${topics.join(", ")} in the group ${id}`);
+    }
   }
 
   /** Ends: what is handled now is answered, and the offsets are committed. */
@@ -57,6 +67,7 @@ export class Agent {
     });
     this.#consumers.push(consumer);
     consumer.on(consumer.events.CRASH, ({ payload }) => {
+      if (payload.error?.cause instanceof NotYetReadable) return;
       const why = String(payload.error?.message);
       const remedy = /inconsistent group protocol/i.test(why) ? "; members of other clients need the assignor range" : "";
       log.error(`group ${group}: ${why}${remedy}`);
@@ -65,8 +76,10 @@ export class Agent {
     try {
       await consumer.subscribe({ topics, fromBeginning: true });
     } catch (error) {
-      const isMissing = error.type === "UNKNOWN_TOPIC_OR_PARTITION";
-      throw isMissing ? new Error(`one of ${topics.join(", ")} does not exist: afl-stream topics apply`) : error;
+      if (error.type !== "UNKNOWN_TOPIC_OR_PARTITION") throw error;
+      const names = topics.join(", ");
+      const causes = `is each facet's name right, and the prefix "${prefix}"? "afl-stream topics apply PROGRAM.afl" makes topics`;
+      throw new Error(`no topic ${topics.length > 1 ? `has one of the names ${names}` : names}: ${causes}`, { cause: error });
     }
     await consumer.run({
       autoCommitInterval: 500,
@@ -84,13 +97,24 @@ export class Agent {
     });
   }
 
+  /** Says what is tried again and again only once. */
+  #sayOnce(text) {
+    if (this.#said.has(text)) return;
+    this.#said.add(text);
+    this.#options.log.error(text);
+  }
+
   async #handle(answers, group, topic, partition, message) {
     const headers = Object.fromEntries(Object.entries(message.headers ?? {}).map(([name, value]) => [name, String(value)]));
+    const { prefix } = this.#options;
     let event;
     try {
-      event = readEvent(message.value);
+      event = readEvent(message.value, topic.slice(`${prefix}events.`.length));
     } catch (error) {
-      if (error instanceof NotYetReadable) error.message = `${topic}[${partition}]@${message.offset}: ${error.message}`;
+      if (error instanceof NotYetReadable) {
+        error.message = `${topic}[${partition}]@${message.offset}: ${error.message}`;
+        this.#sayOnce(error.message);
+      }
       if (!(error instanceof Unreadable)) throw error;
       await this.#giveUp(answers, group, topic, partition, message, headers, error);
       return;

@@ -1,5 +1,6 @@
 // Answers to steps: StepContinue, StepFailed and StepUpdate, as JSON on the control topic.
 
+import { defaultPrefix } from "./defaults.js";
 import { writeJson } from "./json.js";
 import { javaPartitioner } from "./partitions.js";
 
@@ -11,7 +12,7 @@ export class Answers {
   #sender;
   #topic;
 
-  constructor({ kafka, prefix = "afl.", name, group }) {
+  constructor({ kafka, prefix = defaultPrefix(), name, group }) {
     this.#producer = kafka.producer({
       createPartitioner: javaPartitioner,
       idempotent: true,

@@ -20,12 +20,13 @@ export class NotYetReadable extends Error {
   name = "NotYetReadable";
 }
 
-/** The event in a record's value. Throws Unreadable and NotYetReadable. */
-export function readEvent(value) {
+/** The event in a record's value, on the topic of this facet. Throws Unreadable and NotYetReadable. */
+export function readEvent(value, facet = "FACET") {
   if (value === null) throw new Unreadable("null_value", "the record has no value");
   if (value.length === 0) throw new Unreadable("empty_value", "the record's value has no bytes");
   if (value[0] === 0 || (value[0] === 0xc3 && value[1] === 1)) {
-    throw new NotYetReadable('the event is Avro: give the evaluators wire.facet_events = "FACET=json"');
+    const remedy = `give the evaluators wire.facet_events = "${facet}=json"`;
+    throw new NotYetReadable(`the event is Avro: ${remedy}; what is Avro already, an agent in Python answers`);
   }
   let event;
   try {
@@ -79,5 +80,7 @@ export function mismatch(event, result) {
   const { required, optional = [] } = event.returns;
   const unknown = Object.keys(result).filter((name) => !required.includes(name) && !optional.includes(name));
   if (!unknown.length) return null;
-  return `the result of ${event.event_type} has ${unknown.join(", ")}, which ${event.event_type} does not declare`;
+  const declared = [...required, ...optional].join(", ") || "no returns";
+  const facet = event.event_type;
+  return `the result of ${facet} has ${unknown.join(", ")}, which ${facet} does not declare; it declares ${declared}`;
 }

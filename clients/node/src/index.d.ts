@@ -46,18 +46,21 @@ export interface RetryPolicy {
 }
 
 export interface AgentOptions {
+  /** By default those of AFL_KAFKA_BOOTSTRAP, or localhost:9092. */
   brokers?: string[];
   /** In place of `brokers`: a client with security settings. */
   kafka?: Kafka;
   handlers: Record<string, Handler<any>>;
   name?: string;
+  /** By default AFL_PREFIX, or `afl.`. */
   prefix?: string;
   /** One group for all facets, in place of `{prefix}agent.{facet}` for each. */
   group?: string;
   retry?: RetryPolicy;
   /** Partitions that are handled at once. */
   concurrency?: number;
-  log?: { error(text: string): void };
+  /** What goes wrong, and, where it takes that too, what the agent reads. By default the console. */
+  log?: { error(text: string): void; info?(text: string): void };
 }
 
 export declare class Agent {

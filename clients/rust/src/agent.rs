@@ -6,7 +6,7 @@ use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use log::{info, warn};
 use rdkafka::consumer::{BaseConsumer, Consumer};
@@ -26,6 +26,7 @@ use crate::partitions::{Assignment, Partition};
 const POLL: Duration = Duration::from_millis(100);
 /// While a partition is full, it is looked at more often.
 const POLL_WHILE_FULL: Duration = Duration::from_millis(5);
+const SAID_AGAIN: Duration = Duration::from_secs(15);
 
 type Handler = Box<dyn Fn(&Event) -> Result<Value, BoxError> + Send + Sync>;
 
@@ -83,11 +84,14 @@ impl Agent {
             handlers: &self.handlers,
             options: &options,
             group: &group,
+            topics: &topics,
             answers: Arc::new(Answers::new(&options)?),
             consumer: &consumer,
             is_ending: Arc::default(),
             failure: Mutex::default(),
+            said: Mutex::default(),
         };
+        info!("{} reads {} in the group {group}", options.name, topics.join(", "));
         run.until(stop)
         // The consumer is closed here, and librdkafka commits what is stored.
     }
@@ -120,10 +124,12 @@ struct Run<'a> {
     handlers: &'a BTreeMap<String, Handler>,
     options: &'a Options,
     group: &'a str,
+    topics: &'a [String],
     answers: Arc<Answers>,
     consumer: &'a BaseConsumer<Assignment>,
     is_ending: Arc<AtomicBool>,
     failure: Mutex<Option<Error>>,
+    said: Mutex<BTreeMap<String, Instant>>,
 }
 
 impl Run<'_> {
@@ -195,7 +201,24 @@ impl Run<'_> {
                 | Code::UnsupportedAssignor
                 | Code::FencedInstanceId,
             ) => self.fail(error.into()),
-            _ => warn!("group {}: {error}", self.group),
+            KafkaError::MessageConsumption(Code::UnknownTopicOrPartition) => self.warn_now_and_then(format!(
+                "no topic {} yet: is the facet's name right, and the prefix {:?}? \"afl-stream topics apply PROGRAM.afl\" makes topics",
+                self.topics.join(", "),
+                self.options.prefix
+            )),
+            KafkaError::MessageConsumption(Code::AllBrokersDown | Code::Resolve) => {
+                self.warn_now_and_then(format!("no answer from the brokers {}: {error}", self.options.brokers));
+            }
+            _ => self.warn_now_and_then(format!("group {}: {error}", self.group)),
+        }
+    }
+
+    /// Warns of what librdkafka tries again, and says again and again.
+    fn warn_now_and_then(&self, text: String) {
+        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        if said.get(&text).map_or(true, |at| at.elapsed() >= SAID_AGAIN) {
+            warn!("{text}");
+            said.insert(text, Instant::now());
         }
     }
 
@@ -218,7 +241,8 @@ impl Run<'_> {
         let Some(headers) = headers_of(record) else {
             return self.give_up(record, None, "bad_headers", "the name of a header is not UTF-8");
         };
-        let mut event = match read_event(record.payload()) {
+        let facet = record.topic().strip_prefix(&format!("{}events.", self.options.prefix)).unwrap_or("FACET");
+        let mut event = match read_event(record.payload(), facet) {
             Ok(event) => event,
             Err(NoEvent::NotYetReadable(message)) => return Err(Error::NotYetReadable(message)),
             Err(NoEvent::Unreadable { reason, message }) => {
@@ -279,7 +303,10 @@ impl Run<'_> {
         };
         if let Some(name) = result.as_object().and_then(|found| found.keys().find(undeclared)) {
             let facet = &event.facet;
-            let said = format!("the result of {facet} has {name}, which {facet} does not declare");
+            let declared = event.returns.iter().flat_map(|known| known.required.iter().chain(&known.optional));
+            let declared = declared.cloned().collect::<Vec<_>>().join(", ");
+            let said =
+                format!("the result of {facet} has {name}, which {facet} does not declare; it declares {declared}");
             return self.fail_step(event, &Failure::new("ResultMismatch", said));
         }
         match self.deliver(|| self.answers.continue_step(&event.step_ref(), result, &event.headers)) {

@@ -112,15 +112,16 @@ fn unreadable(reason: &'static str, message: impl ToString) -> NoEvent {
     NoEvent::Unreadable { reason, message: message.to_string() }
 }
 
-/// Returns the event in a record's value.
-pub(crate) fn read_event(value: Option<&[u8]>) -> Result<Event, NoEvent> {
+/// Returns the event in a record's value, on the topic of this facet.
+pub(crate) fn read_event(value: Option<&[u8]>, facet: &str) -> Result<Event, NoEvent> {
     let value = value.ok_or_else(|| unreadable("null_value", "the record has no value"))?;
     if value.is_empty() {
         return Err(unreadable("empty_value", "the record's value has no bytes"));
     }
     if value[0] == 0 || value.starts_with(&[0xc3, 1]) {
-        let said = "the event is Avro: give the evaluators wire.facet_events = \"FACET=json\"";
-        return Err(NoEvent::NotYetReadable(said.to_owned()));
+        let remedy = format!("give the evaluators wire.facet_events = \"{facet}=json\"");
+        let said = format!("the event is Avro: {remedy}; what is Avro already, an agent in Python answers");
+        return Err(NoEvent::NotYetReadable(said));
     }
     let mut text = std::str::from_utf8(value).map_err(|error| unreadable("bad_json", error))?;
     let mut members = members_of(text)?;
@@ -178,7 +179,7 @@ mod tests {
         "payload":{"number":9223372036854775807}}"#;
 
     fn reason_of(value: Option<&[u8]>) -> String {
-        match read_event(value) {
+        match read_event(value, "n.F") {
             Ok(event) => format!("an event, {}", event.id),
             Err(NoEvent::Unreadable { reason, .. }) => reason.to_owned(),
             Err(NoEvent::NotYetReadable(said)) => said,
@@ -191,7 +192,7 @@ mod tests {
         struct Params {
             number: i64,
         }
-        let event = read_event(Some(GOOD.as_bytes())).unwrap();
+        let event = read_event(Some(GOOD.as_bytes()), "n.F").unwrap();
 
         assert_eq!(event.payload::<Params>().unwrap().number, i64::MAX);
     }
@@ -223,7 +224,7 @@ mod tests {
     #[test]
     fn what_another_setting_or_release_reads_says_what_to_do() {
         for (value, said) in [
-            (&b"\xc3\x01rest"[..], "wire.facet_events"),
+            (&b"\xc3\x01rest"[..], "wire.facet_events = \"n.F=json\""),
             (&b"\x00\x00\x00\x00\x07"[..], "wire.facet_events"),
             (
                 &br#"{"step_schema_version":"2.1","id":7}"#[..],

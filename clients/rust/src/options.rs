@@ -14,14 +14,14 @@ pub enum Assignor {
     Range,
 }
 
-/// Options of an agent and of [`Answers`](crate::Answers). `brokers` is needed; the others have defaults.
+/// Options of an agent and of [`Answers`](crate::Answers), each with a default.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// `host:port`, with commas between several.
+    /// `host:port`, with commas between several: by default `AFL_KAFKA_BOOTSTRAP`, or `localhost:9092`.
     pub brokers: String,
     /// Who answers. By default it has the process.
     pub name: String,
-    /// The prefix of topics and groups: `afl.` by default.
+    /// The prefix of topics and groups: `AFL_PREFIX` by default, or `afl.`.
     pub prefix: String,
     /// The group for all facets: by default `{prefix}agent.{facet}`, which one facet needs.
     pub group: Option<String>,
@@ -38,9 +38,9 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Self {
-            brokers: String::new(),
+            brokers: from_environment("AFL_KAFKA_BOOTSTRAP", "localhost:9092"),
             name: format!("rust-{}", std::process::id()),
-            prefix: "afl.".to_owned(),
+            prefix: from_environment("AFL_PREFIX", "afl."),
             group: None,
             attempts: 1,
             backoff: Duration::from_millis(500),
@@ -50,7 +50,17 @@ impl Default for Options {
     }
 }
 
+fn from_environment(name: &str, otherwise: &str) -> String {
+    std::env::var(name).unwrap_or_else(|_| otherwise.to_owned())
+}
+
 impl Options {
+    /// Returns the defaults with these brokers, where there are any: a word of the command line, for example.
+    pub fn of(brokers: Option<String>) -> Self {
+        let defaults = Self::default();
+        Self { brokers: brokers.unwrap_or_else(|| defaults.brokers.clone()), ..defaults }
+    }
+
     /// Returns a producer's settings. A key goes where Java's clients put it; a record is acknowledged by all replicas in sync.
     pub(crate) fn producer(&self) -> ClientConfig {
         self.with(&[
@@ -66,6 +76,7 @@ impl Options {
     pub(crate) fn consumer(&self, group: &str) -> ClientConfig {
         let mut config = self.with(&[
             ("auto.offset.reset", "earliest"),
+            ("allow.auto.create.topics", "false"),
             // For topics that are made after the agent has started.
             ("topic.metadata.refresh.interval.ms", "5000"),
             // A partition that is paused loses what is fetched ahead.

@@ -35,7 +35,8 @@ impl World {
     }
 
     fn options(&self) -> Options {
-        Options { brokers: self.cluster.bootstrap_servers(), ..Options::default() }
+        // The environment may have another prefix, for agents.
+        Options { brokers: self.cluster.bootstrap_servers(), prefix: "afl.".to_owned(), ..Options::default() }
     }
 
     fn put(&self, value: &[u8], headers: OwnedHeaders) {

@@ -5,23 +5,24 @@ import (
 	"context"
 	"log"
 	"os"
+	"os/signal"
+	"syscall"
 
 	aflstream "github.com/afl-stream/afl-stream/clients/go"
 )
 
-type order struct{ Order string }
-type receipt struct {
-	Receipt string `json:"receipt"`
-}
-
-func charge(_ context.Context, _ *aflstream.Event, given order) (receipt, error) {
+func charge(_ context.Context, _ *aflstream.Event, given struct{ Order string }) (map[string]string, error) {
 	if given.Order == "stolen" {
-		return receipt{}, &aflstream.Failure{Type: "CardDeclined", Message: "no funds"}
+		return nil, &aflstream.Failure{Type: "CardDeclined", Message: "no funds"}
 	}
-	return receipt{"go-" + given.Order}, nil
+	return map[string]string{"receipt": "go-" + given.Order}, nil
 }
 
 func main() {
-	agent := aflstream.NewAgent(aflstream.Options{Brokers: os.Args[1:2], Attempts: 3})
-	log.Fatal(agent.Handle("shop.Charge", aflstream.Typed(charge)).Run(context.Background()))
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	agent := aflstream.NewAgent(aflstream.Options{Brokers: os.Args[1:], Attempts: 3})
+	if err := agent.Handle("shop.Charge", aflstream.Typed(charge)).Run(ctx); err != nil {
+		log.Fatal(err)
+	}
 }

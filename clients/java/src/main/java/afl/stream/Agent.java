@@ -12,6 +12,7 @@ import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.errors.InconsistentGroupProtocolException;
 import org.apache.kafka.common.errors.RebalanceInProgressException;
 import org.apache.kafka.common.errors.RetriableException;
+import org.apache.kafka.common.errors.TimeoutException;
 import org.apache.kafka.common.errors.WakeupException;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 
@@ -20,6 +21,9 @@ public final class Agent implements AutoCloseable {
     /** What a handler returns when the answer comes later, by {@link Answers} and {@link Event#ref}. */
     public static final Object DEFERRED = new Object();
 
+    private static final System.Logger LOG = System.getLogger("afl.stream");
+    private static final Duration LOOK_FOR = Duration.ofSeconds(5);
+    private static final Duration LOOK_EVERY = Duration.ofSeconds(15);
     private static final int WORKERS = 8;
     private final Map<String, Handler> handlers = new LinkedHashMap<>();
     private final String prefix;
@@ -31,10 +35,15 @@ public final class Agent implements AutoCloseable {
     private final Answers answers;
     /** What is answered and not committed yet. Only the thread of {@link #run} uses it. */
     private final Map<TopicPartition, OffsetAndMetadata> answered = new HashMap<>();
+    private final CountDownLatch ended = new CountDownLatch(1);
+    private final Object bootstrap;
+    private boolean hasFoundAll;
+    private Instant looksAt = Instant.MIN;
 
     /**
-     * {@code settings} are kafka-clients' own: bootstrap.servers is needed. The group's assignor is cooperative-sticky, as
-     * agents in Python have it, unless they say another. A handler is run up to {@code attempts} times.
+     * {@code settings} are kafka-clients' own: bootstrap.servers is AFL_KAFKA_BOOTSTRAP by default, or localhost:9092. The
+     * group's assignor is cooperative-sticky, as agents in Python have it, unless they say another. A handler is run up to
+     * {@code attempts} times.
      */
     public Agent(Map<String, Object> settings, String prefix, String group, int attempts, Duration backoff) {
         this.prefix = prefix;
@@ -43,11 +52,22 @@ public final class Agent implements AutoCloseable {
         this.backoff = backoff;
         var all = new HashMap<String, Object>(Map.of(
                 "session.timeout.ms", "10000", "heartbeat.interval.ms", "1000", "max.poll.records", "100",
+                "allow.auto.create.topics", "false",
                 "max.poll.interval.ms", "900000", "partition.assignment.strategy", CooperativeStickyAssignor.class.getName()));
         all.putAll(settings);
+        bootstrap = all.computeIfAbsent("bootstrap.servers", name -> fromEnvironment("AFL_KAFKA_BOOTSTRAP", "localhost:9092"));
         all.putAll(Map.of("group.id", group, "enable.auto.commit", "false", "auto.offset.reset", "earliest"));
         consumer = new KafkaConsumer<>(all, new ByteArrayDeserializer(), new ByteArrayDeserializer());
-        answers = new Answers(Map.of("bootstrap.servers", all.get("bootstrap.servers")), prefix, name, group);
+        answers = new Answers(Map.of("bootstrap.servers", bootstrap), prefix, name, group);
+    }
+
+    /** The prefix of AFL_PREFIX, or {@code afl.}. */
+    public static String defaultPrefix() {
+        return fromEnvironment("AFL_PREFIX", "afl.");
+    }
+
+    private static String fromEnvironment(String name, String otherwise) {
+        return Optional.ofNullable(System.getenv(name)).orElse(otherwise);
     }
 
     public Agent handle(String facet, Handler handler) {
@@ -59,9 +79,14 @@ public final class Agent implements AutoCloseable {
     public void run() throws InterruptedException {
         var pool = Executors.newFixedThreadPool(WORKERS);
         try (consumer; answers) {
-            consumer.subscribe(handlers.keySet().stream().map(facet -> prefix + "events." + facet).toList(), revoking());
+            if (handlers.isEmpty()) throw new IllegalStateException("an agent needs a handler: agent.handle(\"ns.Facet\", handler)");
+            var topics = handlers.keySet().stream().map(facet -> prefix + "events." + facet).toList();
+            consumer.subscribe(topics, revoking());
             try {
-                while (true) work(pool, consumer.poll(Duration.ofSeconds(1)));
+                while (true) {
+                    lookAround(topics);
+                    work(pool, consumer.poll(Duration.ofSeconds(1)));
+                }
             } catch (WakeupException stopped) {
                 commit();
             }
@@ -70,6 +95,7 @@ public final class Agent implements AutoCloseable {
             throw new IllegalStateException("group " + group + wanted, error);
         } finally {
             pool.shutdownNow();
+            ended.countDown();
         }
     }
 
@@ -78,9 +104,46 @@ public final class Agent implements AutoCloseable {
         consumer.wakeup();
     }
 
+    /** Ends {@link #run} when the process is told to end, and lets it end: what is handled then is still answered and committed. */
+    public Agent stopAtShutdown() {
+        Runtime.getRuntime().addShutdownHook(new Thread(() -> {
+            stop();
+            try {
+                ended.await(1, TimeUnit.MINUTES);
+            } catch (InterruptedException ending) {
+                Thread.currentThread().interrupt();
+            }
+        }));
+        return this;
+    }
+
     @Override
     public void close() {
         stop();
+    }
+
+    /** Says, until all is found, which brokers do not answer and which topics there are not: kafka-clients waits without a word. */
+    private void lookAround(List<String> topics) {
+        if (hasFoundAll || Instant.now().isBefore(looksAt)) return;
+        looksAt = Instant.now().plus(LOOK_EVERY);
+        var names = String.join(", ", topics);
+        try {
+            var missing = new ArrayList<String>();
+            for (var topic : topics) {
+                var found = consumer.partitionsFor(topic, LOOK_FOR);
+                if (found == null || found.isEmpty()) missing.add(topic);
+            }
+            hasFoundAll = missing.isEmpty();
+            var why = ": is the facet's name right, and the prefix \"" + prefix + "\"? \"afl-stream topics apply PROGRAM.afl\" makes topics";
+            if (hasFoundAll) say(System.Logger.Level.INFO, name + " reads " + names + " in the group " + group);
+            else say(System.Logger.Level.WARNING, "no topic " + String.join(", ", missing) + " yet" + why);
+        } catch (TimeoutException error) {
+            say(System.Logger.Level.WARNING, "no answer from the brokers " + bootstrap + " within " + LOOK_FOR.toSeconds() + " s");
+        }
+    }
+
+    private static void say(System.Logger.Level level, String text) {
+        LOG.log(level, () -> text);
     }
 
     /** Handles the partitions beside each other, and the records of each in order. */
@@ -143,7 +206,8 @@ public final class Agent implements AutoCloseable {
         record.headers().forEach(header -> headers.put(header.key(), new String(header.value(), UTF_8)));
         Event event;
         try {
-            event = new Event(Event.read(record.value()), 1, headers, answers);
+            var facet = record.topic().substring(Math.min(record.topic().length(), (prefix + "events.").length()));
+            event = new Event(Event.read(record.value(), facet), 1, headers, answers);
         } catch (Event.Unreadable error) {
             giveUp(record, headers, error);
             return;
@@ -181,11 +245,12 @@ public final class Agent implements AutoCloseable {
         if (!returns.isObject()) throw new StepFailure("BadResult", "a result is a map or record of returns");
         var declared = event.fields().path("returns");
         if (declared.isObject()) {
-            var names = new HashSet<String>();
+            var names = new LinkedHashSet<String>();
             for (var kind : List.of("required", "optional")) declared.path(kind).forEach(one -> names.add(one.asText()));
             for (var found = returns.fieldNames(); found.hasNext(); ) {
                 var one = found.next();
-                var said = "the result of " + event.facet() + " has " + one + ", which " + event.facet() + " does not declare";
+                var said = "the result of " + event.facet() + " has " + one + ", which " + event.facet()
+                        + " does not declare; it declares " + String.join(", ", names);
                 if (!names.contains(one)) throw new StepFailure("ResultMismatch", said);
             }
         }

@@ -23,12 +23,13 @@ public record Event(JsonNode fields, int tries, Map<String, String> headers, Ans
         }
     }
 
-    /** Reads a record's value. IllegalStateException: another setting or release can read it. */
-    static JsonNode read(byte[] value) throws Unreadable {
+    /** Reads a record's value, on the topic of this facet. IllegalStateException: another setting or release can read it. */
+    static JsonNode read(byte[] value, String facet) throws Unreadable {
         if (value == null) throw new Unreadable("null_value", "the record has no value");
         if (value.length == 0) throw new Unreadable("empty_value", "the record's value has no bytes");
         if (value[0] == 0 || (value.length > 1 && value[0] == (byte) 0xc3 && value[1] == 1)) {
-            throw new IllegalStateException("the event is Avro: give the evaluators wire.facet_events = \"FACET=json\"");
+            var remedy = "the event is Avro: give the evaluators wire.facet_events = \"%s=json\"; what is Avro already, %s";
+            throw new IllegalStateException(remedy.formatted(facet, "an agent in Python answers"));
         }
         JsonNode found;
         try {
