@@ -10,15 +10,13 @@ from concurrent.futures import Future
 from functools import partial
 from typing import Any, Final, TypeVar
 
-from confluent_kafka import KafkaError, KafkaException, TopicCollection
-from confluent_kafka import TopicPartition as KafkaPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its documented names, not marked as exported
     AdminClient,
     ClusterMetadata,
     ConfigResource,
     ConfigSource,
     NewTopic,
-    OffsetSpec,
     ResourceType,
 )
 
@@ -28,10 +26,20 @@ from afl_stream.acls import Acl
 from afl_stream.group_members import GroupView
 from afl_stream.kafka.acls import read_acls, write_acls
 from afl_stream.kafka.admin_client import RenewedClient
-from afl_stream.kafka.bounds import bounds_when_told, offsets_when_told, since_or_end
-from afl_stream.kafka.errors import ClientLog, Connection, error_of, is_silence, passes, settings_error, transport_error
+from afl_stream.kafka.bounds import answer_to
+from afl_stream.kafka.errors import (
+    ClientLog,
+    Connection,
+    error_of,
+    is_silence,
+    is_unanswered,
+    passes,
+    settings_error,
+    transport_error,
+)
 from afl_stream.kafka.groups import describe_groups, group_names
-from afl_stream.kafka.topic_ids import NO_ID, hidden_topics, unlisted
+from afl_stream.kafka.offset_questions import FIRST, NEXT, OffsetQuestions, Offsets
+from afl_stream.kafka.topic_ids import NO_ID, hidden_topics, is_described, unlisted
 from afl_stream.kafka.waits import came_true, in_thread, result_of
 from afl_stream.transport import (
     BrokerTooOld,
@@ -53,6 +61,8 @@ _CONNECT_BACKOFF: Final = Backoff(first_s=0.5, longest_s=5.0)
 REQUEST_TIMEOUT_S: Final = 15.0
 #: The same for a partition's bounds, which readers ask for while they work.
 _BOUNDS_TIMEOUT_S: Final = 5.0
+#: The same for the bounds that a reader looks at from time to time, without waiting for them.
+_VIEW_TIMEOUT_S: Final = 5.0
 #: The same for the ids of topics: a member that has been given partitions waits for them.
 _IDS_TIMEOUT_S: Final = 8.0
 #: Wait before a question that failed in passing is asked again.
@@ -72,10 +82,13 @@ T = TypeVar("T")
 class KafkaAdmin:
     """Topics and the cluster; see the Admin port. Any thread may use it."""
 
-    def __init__(self, settings: Mapping[str, Any], connection: Connection) -> None:
+    def __init__(self, settings: Mapping[str, Any], offset_settings: Mapping[str, Any], connection: Connection) -> None:
+        """Take the settings of the admin client, and of the consumer that asks for offsets."""
         self._connection = connection
         self._settings: dict[str, Any] = {**settings, "error_cb": connection.on_error}
+        self._offset_settings: dict[str, Any] = {**offset_settings, "error_cb": connection.on_error}
         self._client = RenewedClient(self._open)
+        self._questions = OffsetQuestions(self._open_reader)
         self._lock = threading.Lock()
         self._limits: dict[str, int] = {}
         self._missing_at_s: dict[str, float] = {}
@@ -86,8 +99,15 @@ class KafkaAdmin:
         except KafkaException as error:
             raise settings_error(error, self._connection) from error
 
+    def _open_reader(self) -> Consumer:
+        try:
+            return Consumer(self._offset_settings, logger=ClientLog(self._connection))
+        except KafkaException as error:
+            raise settings_error(error, self._connection) from error
+
     def close(self) -> None:
-        """End the client; no question can be asked any more."""
+        """End the clients; no question can be asked any more."""
+        self._questions.close()
         self._client.close()
 
     def connect(self, timeout_s: float) -> str:
@@ -202,6 +222,7 @@ class KafkaAdmin:
         try:
             return describe_groups(client, group_names(client) if names is None else sorted(set(names)))
         except TimeoutError as error:
+            self._client.replace(client)
             raise self._connection.unavailable("no answer about groups") from error
         except KafkaException as error:
             raise self._error(error_of(error)) from error
@@ -231,73 +252,61 @@ class KafkaAdmin:
     def watermarks(self, partition: TopicPartition) -> Watermarks:
         """Return a partition's bounds. Raises UnknownTopic, BrokerUnavailable, NotAuthorized.
 
-        The admin client's own connection asks: on a consumer's, a broker answers after the fetch that it holds.
+        Connections of their own ask: on a consumer's, a broker answers after the fetch that it holds.
         """
-        try:
-            found = bounds_when_told(partial(self._bounds_of, partition), _BOUNDS_TIMEOUT_S, _ASK_AGAIN_S)
-        except KafkaException as error:
-            raise self._error(error_of(error), partition.topic) from error
-        if found is None:
-            raise self._connection.unavailable(f"no answer about the bounds of {partition.topic}")
-        return found
+        return self._answer_to(partial(self._bounds_at, partition))
 
-    def _bounds_of(self, partition: TopicPartition, timeout_s: float) -> list[int]:
-        """Return the first and the next offset, or values below 0 where the question failed in passing."""
-        tp = KafkaPartition(partition.topic, partition.partition)
-        asked = self._ask_offsets([tp], timeout_s)
-        return [self._result(found[tp], f"the bounds of {partition.topic}").offset for found in asked]
+    def _bounds_at(self, partition: TopicPartition, timeout_s: float) -> Watermarks:
+        asked = [self._questions.ask({partition: at}, timeout_s) for at in (FIRST, NEXT)]
+        low, high = (self._told(answer)[partition] for answer in asked)
+        return Watermarks(low=low, high=high)
 
     def offsets_since(self, times_ms: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """Return the offset of the first record at or after each time, or the one that the next record gets.
 
         Raises UnknownTopic, BrokerUnavailable, NotAuthorized.
         """
-        # The ends are asked for first: a record that comes between the two answers must not be left out.
-        ends = {partition: self.watermarks(partition).high for partition in times_ms}
-        if not ends:
+        if not times_ms:
             return {}
-        try:
-            told = offsets_when_told(partial(self._ask_since, times_ms, ends), _BOUNDS_TIMEOUT_S, _ASK_AGAIN_S)
-        except KafkaException as error:
-            raise self._error(error_of(error), next(iter(ends)).topic) from error
-        if told is None:
-            raise self._connection.unavailable("no answer about the first offsets since a time")
-        return dict(zip(ends, told, strict=True))
-
-    def _ask_since(
-        self, times_ms: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int], timeout_s: float
-    ) -> list[int]:
-        """Return the first offset since each time, or a value below 0 where the question failed in passing."""
+        # The ends are asked for first: a record that comes between the two answers must not be left out.
+        ends = self._answer_to(partial(self._offsets_at, dict.fromkeys(times_ms, NEXT)))
         # Times before the epoch have other meanings for a broker: -1 is the end.
-        specs = {KafkaPartition(*partition): OffsetSpec.for_timestamp(max(0, ms)) for partition, ms in times_ms.items()}
-        asked = self._client.ask(partial(_list_offsets, specs, timeout_s))
-        offsets = []
-        for tp, end in zip(specs, ends.values(), strict=True):
-            try:
-                offset = self._result(asked[tp], f"the first offset since a time, of {tp.topic}").offset
-            except KafkaException as error:
-                if passes(error_of(error)):
-                    raise
-                raise self._error(error_of(error), tp.topic) from error
-            offsets.append(since_or_end(offset, end))
+        since_ms = {partition: max(0, ms) for partition, ms in times_ms.items()}
+        found = self._answer_to(partial(self._offsets_at, since_ms))
+        return {partition: ends[partition] if offset < 0 else offset for partition, offset in found.items()}
+
+    def _answer_to(self, ask: Callable[[float], T]) -> T:
+        try:
+            return answer_to(ask, _BOUNDS_TIMEOUT_S, _ASK_AGAIN_S)
+        except KafkaException as error:
+            if is_silence(error):
+                raise self._connection.unavailable("no answer about the bounds of partitions") from error
+            raise self._error(error_of(error)) from error
+
+    def _offsets_at(self, times_ms: Mapping[TopicPartition, int], timeout_s: float) -> dict[TopicPartition, int]:
+        return self._told(self._questions.ask(times_ms, timeout_s))
+
+    def _told(self, asked: Future[Offsets]) -> dict[TopicPartition, int]:
+        """Wait for the offsets. Raises KafkaException for an error that passes, and without an answer."""
+        answer = self._result(asked, "the bounds of partitions")
+        offsets: dict[TopicPartition, int] = {}
+        for partition, told in answer.items():
+            if isinstance(told, KafkaError):
+                if passes(told) or is_unanswered(told):
+                    raise KafkaException(told)
+                found = self._error(told, partition.topic)
+                if not isinstance(found, UnknownTopic):
+                    raise found
+                if is_described(self.ask_ids, partition):
+                    raise KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE))
+                raise unlisted(self.ask_ids, partition.topic)
+            offsets[partition] = told
         return offsets
 
-    def ask_bounds(
-        self, partitions: Sequence[TopicPartition]
-    ) -> Mapping[TopicPartition, tuple[Future[Any], Future[Any]]]:
-        """Ask for the partitions' first and next offsets; the futures have them when they come."""
-        tps = {partition: KafkaPartition(partition.topic, partition.partition) for partition in partitions}
-        firsts, ends = self._ask_offsets(tps.values(), REQUEST_TIMEOUT_S)
-        return {partition: (firsts[tp], ends[tp]) for partition, tp in tps.items()}
-
-    def _ask_offsets(
-        self, tps: Iterable[KafkaPartition], timeout_s: float
-    ) -> list[Mapping[KafkaPartition, Future[Any]]]:
-        """Return the first and the next offset of each."""
-        wanted = tuple(tps)
-        specs: list[OffsetSpec] = [OffsetSpec.earliest(), OffsetSpec.latest()]  # type: ignore[no-untyped-call]
-        asked = [partial(_list_offsets, dict.fromkeys(wanted, spec), timeout_s) for spec in specs]
-        return [self._client.ask(question) for question in asked]
+    def ask_bounds(self, partitions: Sequence[TopicPartition]) -> tuple[Future[Offsets], Future[Offsets]]:
+        """Ask for the partitions' first and for their next offsets; the futures have them when they come."""
+        firsts, ends = (self._questions.ask(dict.fromkeys(partitions, at), _VIEW_TIMEOUT_S) for at in (FIRST, NEXT))
+        return firsts, ends
 
     def limit_of(self, topic: str) -> int:
         """Return the bytes of the largest record of a topic. Raises UnknownTopic, NotAuthorized, BrokerUnavailable."""
@@ -405,9 +414,3 @@ class KafkaAdmin:
 
 def _limit_in(settings: Mapping[str, str]) -> int:
     return int(settings.get("max.message.bytes", _DEFAULT_LIMIT))
-
-
-def _list_offsets(
-    specs: dict[KafkaPartition, OffsetSpec], timeout_s: float, client: AdminClient
-) -> Mapping[KafkaPartition, Future[Any]]:
-    return client.list_offsets(specs, request_timeout=timeout_s)

@@ -1,4 +1,4 @@
-"""The admin client of librdkafka, replaced by another one once it has lost its brokers."""
+"""A client of librdkafka that answers questions, replaced by another one once it has lost its brokers."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ import logging
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from typing import Any, Final, TypeVar
-
-from confluent_kafka.admin import AdminClient
+from typing import Any, Final, Generic, TypeVar
 
 from afl.core.clock import MonotonicClock, monotonic_s
 from afl_stream.kafka.errors import is_silence
@@ -19,6 +17,7 @@ _log = logging.getLogger(__name__)
 #: How long a client may go without an answer, and its minimum age, before a new one replaces it.
 RENEW_AFTER_S: Final = 5.0
 
+C = TypeVar("C")
 K = TypeVar("K")
 T = TypeVar("T")
 
@@ -47,53 +46,60 @@ class _Silence:
     def note(self, future: Future[Any]) -> None:
         if future.cancelled():
             return
-        error = future.exception()
-        # A question for an offset that was not answered in time ends without an error, and with an offset that is none.
-        if is_silence(error) or (error is None and getattr(future.result(), "offset", 0) < 0):
+        if is_silence(future.exception()):
             self.not_answered()
         else:
             self.answered()
 
 
-class RenewedClient:
-    """An admin client that is created again when it gets no answers.
+class RenewedClient(Generic[C]):
+    """A client that is created again when it gets no answers: an admin client, or one that asks for offsets.
 
     A broker that stood still for some seconds may report a cluster without brokers. librdkafka then drops the brokers
-    that it knew, and is at times left with none to ask for good (its issue 5301). An admin client holds nothing that
+    that it knew, and is at times left with none to ask for good (its issue 5301). Such a client holds nothing that
     would be lost with it, so after a question without an answer in time the next one goes to a new client. Any thread
     may use it.
     """
 
-    def __init__(self, make: Callable[[], AdminClient], monotonic_s: MonotonicClock = monotonic_s) -> None:
+    def __init__(self, make: Callable[[], C], monotonic_s: MonotonicClock = monotonic_s) -> None:
         self._make = make
         self._monotonic_s = monotonic_s
         self._lock = threading.Lock()
-        self._client: AdminClient | None = make()
+        self._client: C | None = make()
         self._made_at_s = monotonic_s()
         self._silence = _Silence(monotonic_s)
 
-    def now(self) -> AdminClient:
+    def now(self) -> C:
         """Return the client to ask. Raises TransportError after `close`."""
         with self._lock:
             if self._client is None:
                 raise TransportError("this admin client is closed")
-            now_s = self._monotonic_s()
-            oldest_s = now_s - RENEW_AFTER_S
+            oldest_s = self._monotonic_s() - RENEW_AFTER_S
             if self._silence.since_s is not None and self._made_at_s <= oldest_s:
-                # Ending one takes a moment; answers that come to it after all are still given.
-                left = [self._client]
-                self._client, self._made_at_s = self._make(), now_s
-                self._silence.answered()
-                threading.Thread(target=left.clear, name="kafka-admin-end", daemon=True).start()
-                _log.debug("the admin client got no answer; a new one replaces it")
+                self._renew()
+                _log.debug("the client got no answer; a new one replaces it")
             return self._client
+
+    def replace(self, client: C) -> None:
+        """End a client that has requests which must not go on; the next question goes to a new one."""
+        with self._lock:
+            if self._client is client:
+                self._renew()
+
+    def _renew(self) -> None:
+        assert self._client is not None
+        # Ending one takes a moment; answers that come to it after all are still given.
+        left = [self._client]
+        self._client, self._made_at_s = self._make(), self._monotonic_s()
+        self._silence.answered()
+        threading.Thread(target=left.clear, name="kafka-client-end", daemon=True).start()
 
     def close(self) -> None:
         """End the client with its threads, on this thread: the garbage collector may run on one of the client's own."""
         with self._lock:
             self._client = None
 
-    def ask(self, question: Callable[[AdminClient], Mapping[K, Future[T]]]) -> Mapping[K, Future[T]]:
+    def ask(self, question: Callable[[C], Mapping[K, Future[T]]]) -> Mapping[K, Future[T]]:
         """Ask a question, and note whether it is answered. Does not wait."""
         asked = question(self.now())
         for future in asked.values():

@@ -113,7 +113,12 @@ def is_silence(error: BaseException | None) -> bool:
     """Return whether a question failed for want of an answer; any answer of a broker is an answer."""
     if error is None:
         return False
-    return not isinstance(error, KafkaException) or error_of(error).code() < KafkaError.UNKNOWN
+    return not isinstance(error, KafkaException) or is_unanswered(error_of(error))
+
+
+def is_unanswered(error: KafkaError) -> bool:
+    """Return whether this is the client's own error, and not a broker's answer."""
+    return error.code() < KafkaError.UNKNOWN
 
 
 class ClientLog:

@@ -35,6 +35,11 @@ _STATIC_SESSION_MS: Final = 45_000
 #: A rebalance takes about one heartbeat. Kafka's default of 3 s is what people wait for when a member comes or goes.
 _HEARTBEAT_MS: Final = 1_000
 
+#: How long a member of a classic group waits for an answer. A commit that is sent while the group rebalances is
+#: answered after the rebalance, because a broker answers a connection's requests in their order, and librdkafka sends
+#: it three times: a commit that is waited for takes a minute at most. With the client's own 60 s it takes three.
+_REQUEST_MS: Final = 20_000
+
 #: The consumer protocol's names for the same ways of spreading partitions.
 _REMOTE_ASSIGNORS: Final[Mapping[Assignor, str]] = {Assignor.RANGE: "range", Assignor.COOPERATIVE_STICKY: "uniform"}
 
@@ -94,6 +99,8 @@ def consumer_settings(
             "session.timeout.ms": _SESSION_MS if instance_id is None else _STATIC_SESSION_MS,
             "heartbeat.interval.ms": _HEARTBEAT_MS,
         }
+        if group is not None:
+            ours["socket.timeout.ms"] = _REQUEST_MS
     if group is not None and instance_id is not None:
         ours["group.instance.id"] = instance_id
     return _merged(ours, config.kafka.client, config.kafka.consumer)
@@ -102,6 +109,13 @@ def consumer_settings(
 def admin_settings(config: StreamConfig, *, client_id: str = "") -> Settings:
     """Return the settings of the client that describes and creates topics."""
     return _merged(_common(config, client_id), config.kafka.client)
+
+
+def offset_settings(config: StreamConfig) -> Settings:
+    """Return the settings of the consumer that asks for offsets and reads nothing."""
+    # librdkafka takes a consumer with the name of a group only.
+    ours = {"group.id": f"{config.prefix}reader-{uuid.uuid4()}", "isolation.level": "read_uncommitted"}
+    return admin_settings(config) | ours
 
 
 def without_secrets(text: str, config: StreamConfig) -> str:

@@ -15,7 +15,7 @@ from afl.core.process.stopping import PROCESS_STOP, Stop
 from afl_stream.acls import hidden_topic
 from afl_stream.kafka.errors import error_of
 from afl_stream.kafka.waits import result_of
-from afl_stream.transport import NotAuthorized, TransportError, UnknownTopic, is_another_topic
+from afl_stream.transport import NotAuthorized, TopicPartition, TransportError, UnknownTopic, is_another_topic
 
 _log = logging.getLogger(__name__)
 
@@ -61,6 +61,20 @@ def hidden_topics(ask: AskIds, names: Iterable[str]) -> frozenset[str]:
 def unlisted(ask: AskIds, topic: str) -> UnknownTopic | NotAuthorized:
     """Return the error for a topic that the broker does not list."""
     return hidden_topic(topic) if topic in hidden_topics(ask, [topic]) else UnknownTopic(topic)
+
+
+def is_described(ask: AskIds, partition: TopicPartition) -> bool:
+    """Return whether a broker describes a topic, by its name, that has this partition; not known is no.
+
+    One that stood still, or has just started, may not know a partition of its own for a moment.
+    """
+    try:
+        (answer,) = ask([partition.topic]).values()
+        described = result_of(answer, _HIDDEN_TIMEOUT_S, f"whether {partition} exists")
+    except (TimeoutError, KafkaException, TransportError) as error:
+        _log.debug("it is not known whether %s exists: %s", partition, error)
+        return False
+    return any(found.id == partition.partition for found in described.partitions)
 
 
 class TopicChanges(NamedTuple):

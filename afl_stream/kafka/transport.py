@@ -14,7 +14,13 @@ from afl_stream.kafka.consumer import KafkaConsumer
 from afl_stream.kafka.errors import Connection
 from afl_stream.kafka.fixed_consumer import FixedConsumer
 from afl_stream.kafka.producer import KafkaProducer
-from afl_stream.kafka.settings import admin_settings, consumer_settings, producer_settings, without_secrets
+from afl_stream.kafka.settings import (
+    admin_settings,
+    consumer_settings,
+    offset_settings,
+    producer_settings,
+    without_secrets,
+)
 from afl_stream.settings.config import StreamConfig
 from afl_stream.transport import Assignor, Start, TransportError, WrongCluster
 
@@ -43,7 +49,7 @@ class KafkaTransport:
         self._clients: dict[KafkaProducer | KafkaConsumer, None] = {}
         #: The groups and static names of the open consumers that have one.
         self._instance_ids: dict[KafkaProducer | KafkaConsumer, tuple[str, str]] = {}
-        self._admin = KafkaAdmin(admin_settings(config), self._connection())
+        self._admin = KafkaAdmin(admin_settings(config), offset_settings(config), self._connection())
         try:
             found = self._admin.connect(config.kafka.connect_timeout_s)
             expected = config.kafka.cluster_id

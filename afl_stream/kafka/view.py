@@ -8,11 +8,12 @@ from concurrent.futures import Future
 from typing import Any, Final
 
 from confluent_kafka import Consumer as Client
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from afl.core.clock import MonotonicClock, monotonic_s
-from afl_stream.kafka.errors import is_silence
+from afl_stream.kafka.errors import is_silence, is_unanswered
+from afl_stream.kafka.offset_questions import Offsets
 from afl_stream.kafka.topic_ids import AskIds
 from afl_stream.transport import BrokerView, TopicPartition, Watermarks
 
@@ -21,14 +22,14 @@ _log = logging.getLogger(__name__)
 #: How soon after an answer the broker is asked again.
 _INTERVAL_S: Final = 1.0
 
-#: Ask for the first and the next offset of partitions; does not wait.
-AskBounds = Callable[[Sequence[TopicPartition]], Mapping[TopicPartition, tuple["Future[Any]", "Future[Any]"]]]
+#: Ask for the first and for the next offset of partitions; does not wait.
+AskBounds = Callable[[Sequence[TopicPartition]], tuple["Future[Offsets]", "Future[Offsets]"]]
 
 
 class KafkaView:
     """The view of one consumer. Belongs to its thread; no call waits.
 
-    The bounds are asked for on the admin client's connections, so an answer says nothing about the consumer's own.
+    The bounds are asked for on connections of their own, so an answer says nothing about the consumer's own.
     Those are judged by the log's end that librdkafka noted from the last reply to a fetch: each reply has it, one
     without records too. Where that stays behind the end that the broker names, replies do not come. A position would
     not show this, since transaction markers have an offset and are not records.
@@ -46,7 +47,7 @@ class KafkaView:
         self._ask_ids = ask_ids
         self._monotonic_s = monotonic_s
         self._bounds: dict[TopicPartition, Watermarks] = {}
-        self._asked_bounds: Mapping[TopicPartition, tuple[Future[Any], Future[Any]]] = {}
+        self._asked_bounds: tuple[Future[Offsets], Future[Offsets]] | None = None
         self._asked_ids: Mapping[str, Future[Any]] = {}
         self._next_s = 0.0
         #: When the first question was asked that has had no answer; None: all have.
@@ -62,7 +63,7 @@ class KafkaView:
         waited for while no partition is assigned.
         """
         now_s = self._monotonic_s()
-        futures = [*(f for pair in self._asked_bounds.values() for f in pair), *self._asked_ids.values()]
+        futures: list[Future[Any]] = [*(self._asked_bounds or ()), *self._asked_ids.values()]
         if futures and all(future.done() for future in futures):
             self._take_answers(futures)
             futures = []
@@ -93,14 +94,15 @@ class KafkaView:
             self._unanswered_since_s = now_s
 
     def _take_answers(self, futures: Sequence[Future[Any]]) -> None:
-        asked, self._asked_bounds, self._asked_ids = self._asked_bounds, {}, {}
+        asked, self._asked_bounds, self._asked_ids = self._asked_bounds, None, {}
         is_silent = any(is_silence(future.exception()) for future in futures)
-        for partition, (first, end) in asked.items():
-            if first.exception() is None and end.exception() is None:
-                low, high = first.result().offset, end.result().offset
-                if is_reported(low, high):
+        if asked is not None and all(future.exception() is None for future in asked):
+            firsts, ends = (future.result() for future in asked)
+            for partition, low in firsts.items():
+                high = ends[partition]
+                if isinstance(low, int) and isinstance(high, int):
                     self._bounds[partition] = Watermarks(low=low, high=high)
-                else:
+                elif any(isinstance(told, KafkaError) and is_unanswered(told) for told in (low, high)):
                     is_silent = True
         if not is_silent:
             self._unanswered_since_s, self._is_reported = None, True
@@ -115,11 +117,3 @@ class KafkaView:
             return 0
         # Without a reply so far it counts from the beginning of the log.
         return max(0, bounds.high - max(high, bounds.low))
-
-
-def is_reported(*offsets: int) -> bool:
-    """Return whether these are offsets.
-
-    The client ends a question for bounds that was not answered in time without an error, and with an invalid offset.
-    """
-    return min(offsets) >= 0

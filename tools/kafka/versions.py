@@ -1,4 +1,4 @@
-"""The versions of Apache Kafka on which the loop is tested: the newest, and two that many clusters still have."""
+"""The versions of Apache Kafka on which the loop is tested: the newest, that of the containers, and two older ones."""
 
 from __future__ import annotations
 
@@ -34,5 +34,7 @@ TESTED: Final = {
         java_options=[f"-Dlog4j.configuration={(_HERE / 'log4j.properties').as_uri()}"],
     ),
     "4.0": KafkaVersion(pom=_HERE / "pom-4.0.xml"),
+    # That of docker-compose.yml.
+    "4.3": KafkaVersion(pom=_HERE / "pom-4.3.xml"),
     "4.4": KafkaVersion(pom=KAFKA_POM),
 }

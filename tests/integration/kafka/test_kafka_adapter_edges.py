@@ -410,6 +410,18 @@ def test_a_login_at_a_port_that_asks_for_none_is_refused_with_a_hint(
 
 
 @pytest.mark.long
+def test_bounds_of_a_topic_that_the_user_may_not_see_are_refused(
+    guarded_broker: Broker, open_transport: OpenTransport
+) -> None:
+    owner = open_transport(guarded_broker.bootstrap)
+    topic = make_topic(owner, partitions=1)
+    stranger = open_transport(guarded_broker.sasl_bootstrap, client=login("right-one"))
+
+    with pytest.raises(NotAuthorized, match=topic):
+        stranger.admin().watermarks(TopicPartition(topic, 0))
+
+
+@pytest.mark.long
 def test_a_writer_without_any_permission_is_told_so_and_not_that_the_broker_is_away(
     guarded_broker: Broker, open_transport: OpenTransport
 ) -> None:

@@ -1,12 +1,11 @@
-"""A partition's bounds are asked for until a broker tells them."""
+"""A question to a broker is repeated while its answer is an error that passes."""
 
 from collections.abc import Callable, Sequence
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from afl_stream.kafka.bounds import bounds_when_told, since_or_end
-from afl_stream.transport import Watermarks
+from afl_stream.kafka.bounds import answer_to
 
 #: Codes of Kafka's protocol with which a broker answers while leaders change.
 PASSING = [KafkaError.UNKNOWN_LEADER_EPOCH, KafkaError.FENCED_LEADER_EPOCH, KafkaError.NOT_LEADER_FOR_PARTITION]
@@ -42,18 +41,14 @@ def answers(*given: Sequence[int] | int) -> Callable[[float], Sequence[int]]:
     return ask
 
 
-def asked(ask: Callable[[float], Sequence[int]]) -> Watermarks | None:
+def asked(ask: Callable[[float], Sequence[int]]) -> Sequence[int]:
     waits = Waits()
-    return bounds_when_told(ask, 5.0, 0.1, stop=waits, clock_s=lambda: waits.now_s)
+    return answer_to(ask, 5.0, 0.1, stop=waits, clock_s=lambda: waits.now_s)
 
 
 @pytest.mark.parametrize("code", PASSING)
 def test_an_error_that_passes_is_asked_through(code: int) -> None:
-    assert asked(answers(code, code, [3, 17])) == Watermarks(low=3, high=17)
-
-
-def test_a_question_that_failed_in_passing_is_asked_again() -> None:
-    assert asked(answers([-1001, -1001], [0, 4])) == Watermarks(low=0, high=4)
+    assert asked(answers(code, code, [3, 17])) == [3, 17]
 
 
 def test_an_error_that_stays_is_raised_at_the_end_of_the_time() -> None:
@@ -61,15 +56,7 @@ def test_an_error_that_stays_is_raised_at_the_end_of_the_time() -> None:
         asked(answers(KafkaError.UNKNOWN_LEADER_EPOCH))
 
 
-def test_bounds_that_are_never_told_are_none() -> None:
-    assert asked(answers([-1001, -1001])) is None
-
-
 @pytest.mark.parametrize("code", [KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError._TIMED_OUT])
 def test_any_other_error_is_raised_at_once(code: int) -> None:
     with pytest.raises(KafkaException):
         asked(answers(code, [0, 4]))
-
-
-def test_a_question_for_a_time_that_had_no_answer_is_no_end_of_the_log() -> None:
-    assert [since_or_end(offset, 9) for offset in (-1, -1001, 0, 5)] == [9, -1001, 0, 5]

@@ -65,13 +65,15 @@ def test_a_question_that_was_not_answered_is_followed_by_one_to_another_client()
     assert renewal.is_another
 
 
-def test_an_offset_that_is_none_is_no_answer() -> None:
+def test_a_client_that_is_replaced_makes_way_at_once_and_only_once() -> None:
     renewal = Renewal()
-    renewal.now_s += RENEW_AFTER_S
 
-    renewal.ask(Told(-1))
+    renewal.client.replace(renewal.first)
+    second = renewal.client.now()
+    renewal.client.replace(renewal.first)
 
     assert renewal.is_another
+    assert renewal.client.now() is second
 
 
 def test_whatever_a_broker_answers_keeps_the_client() -> None:

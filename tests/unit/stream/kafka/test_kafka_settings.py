@@ -7,7 +7,14 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient
 
 from afl_stream.errors import ConfigError
-from afl_stream.kafka.settings import Settings, admin_settings, consumer_settings, producer_settings, without_secrets
+from afl_stream.kafka.settings import (
+    Settings,
+    admin_settings,
+    consumer_settings,
+    offset_settings,
+    producer_settings,
+    without_secrets,
+)
 from afl_stream.kafka.transport import KafkaTransport
 from afl_stream.settings.config import MASK, KafkaSettings, StreamConfig
 from afl_stream.transport import Assignor
@@ -69,6 +76,29 @@ def test_a_consumer_commits_and_chooses_offsets_only_when_told() -> None:
         "enable.auto.offset.store": False,
         "auto.offset.reset": "error",
     }
+
+
+def test_a_commit_in_a_classic_group_is_waited_for_three_times_twenty_seconds_at_most() -> None:
+    classic = configured()
+    joined = configured(KafkaSettings(bootstrap=ADDRESS, group_protocol="consumer"))
+    slow_line = configured(KafkaSettings(bootstrap=ADDRESS, consumer={"socket.timeout.ms": "90000"}))
+
+    assert consumer_settings(classic, "g")["socket.timeout.ms"] == 20_000
+    assert "socket.timeout.ms" not in consumer_settings(classic, None)
+    assert "socket.timeout.ms" not in consumer_settings(joined, "g")
+    assert consumer_settings(slow_line, "g")["socket.timeout.ms"] == "90000"
+
+
+def test_offsets_are_asked_for_up_to_the_high_watermark_whatever_consumers_read() -> None:
+    config = configured(KafkaSettings(bootstrap=ADDRESS, client={"security.protocol": "plaintext"}))
+    asked = offset_settings(config)
+
+    assert part(asked, "isolation.level", "security.protocol", "allow.auto.create.topics") == {
+        "isolation.level": "read_uncommitted",
+        "security.protocol": "plaintext",
+        "allow.auto.create.topics": False,
+    }
+    assert str(asked["group.id"]).startswith(f"{config.prefix}reader-")
 
 
 def test_a_new_topic_is_looked_for_every_five_seconds() -> None:

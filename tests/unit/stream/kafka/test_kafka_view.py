@@ -11,12 +11,14 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import TopicPartition as KafkaPartition
 
+from afl_stream.kafka.offset_questions import Offsets
 from afl_stream.kafka.view import KafkaView
 from afl_stream.transport import BrokerView, TopicPartition, Watermarks
 
 WHERE = TopicPartition("t", 0)
 #: What the client gives for an unknown offset.
 NONE = -1001
+TIMED_OUT = KafkaError(KafkaError._TIMED_OUT)
 
 
 class Broker:
@@ -25,7 +27,7 @@ class Broker:
     def __init__(self) -> None:
         self.now_s = 1000.0
         self.told = NONE
-        self.asked: list[tuple[Future[Any], Future[Any]]] = []
+        self.asked: list[tuple[Future[Offsets], Future[Offsets]]] = []
         self.asked_ids: list[Future[Any]] = []
         self.view = KafkaView(self, self._ask_bounds, self._ask_ids, lambda: self.now_s)  # type: ignore[arg-type]
 
@@ -33,20 +35,18 @@ class Broker:
         assert cached
         return NONE, self.told
 
-    def _ask_bounds(
-        self, partitions: Sequence[TopicPartition]
-    ) -> Mapping[TopicPartition, tuple[Future[Any], Future[Any]]]:
-        pair = (Future[Any](), Future[Any]())
+    def _ask_bounds(self, partitions: Sequence[TopicPartition]) -> tuple[Future[Offsets], Future[Offsets]]:
+        pair = (Future[Offsets](), Future[Offsets]())
         self.asked.append(pair)
-        return {WHERE: pair}
+        return pair
 
     def _ask_ids(self, names: Sequence[str]) -> Mapping[str, Future[Any]]:
         self.asked_ids.append(Future())
         return {"t": self.asked_ids[-1]}
 
-    def answers(self, low: int, high: int) -> None:
+    def answers(self, low: int | KafkaError, high: int | KafkaError) -> None:
         for future, offset in zip(self.asked[-1], (low, high), strict=True):
-            future.set_result(SimpleNamespace(offset=offset))
+            future.set_result({WHERE: offset})
 
     def look(self, *, paused: Sequence[TopicPartition] = (), after_s: float = 2.0) -> BrokerView:
         self.now_s += after_s
@@ -87,8 +87,7 @@ def test_a_question_without_an_answer_is_counted_from_the_first_on() -> None:
     broker = Broker()
     broker.look()
     assert broker.look(after_s=7).unanswered_s == 7
-    # How the client ends a request without an answer in time: without an error.
-    broker.answers(NONE, NONE)
+    broker.answers(TIMED_OUT, TIMED_OUT)
     assert broker.look(after_s=8).unanswered_s == 15
     assert len(broker.asked) == 2
 
@@ -115,6 +114,19 @@ def test_an_error_is_an_answer_if_a_broker_has_given_it(code: int, is_silence: b
         future.set_exception(KafkaException(KafkaError(code)))
 
     assert (broker.look(after_s=5).unanswered_s > 0) is is_silence
+
+
+@pytest.mark.parametrize(
+    ("code", "is_silence"), [(KafkaError._TIMED_OUT, True), (KafkaError.NOT_LEADER_FOR_PARTITION, False)]
+)
+def test_a_partition_whose_leader_has_not_answered_is_a_silence(code: int, is_silence: bool) -> None:
+    broker = Broker()
+    broker.look()
+    broker.answers(3, KafkaError(code))
+    view = broker.look(after_s=5)
+
+    assert (view.unanswered_s > 0) is is_silence
+    assert view.bounds == {}
 
 
 def test_a_member_without_partitions_asks_for_its_topics() -> None:

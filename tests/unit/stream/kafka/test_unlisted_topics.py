@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from afl_stream.kafka.topic_ids import AskIds, hidden_topics, unlisted
-from afl_stream.transport import BrokerUnavailable, NotAuthorized, TransportError, UnknownTopic
+from afl_stream.kafka.topic_ids import AskIds, hidden_topics, is_described, unlisted
+from afl_stream.transport import BrokerUnavailable, NotAuthorized, TopicPartition, TransportError, UnknownTopic
 
 TOPIC = "afl.control"
 
@@ -72,3 +72,26 @@ def test_nothing_is_asked_about_no_topic() -> None:
         raise AssertionError("asked")
 
     assert hidden_topics(ask, []) == frozenset()
+
+
+class Partition(NamedTuple):
+    id: int
+
+
+class Description(NamedTuple):
+    partitions: list[Partition]
+
+
+@pytest.mark.parametrize(("number", "exists"), [(0, True), (1, True), (2, False)])
+def test_a_topic_that_is_described_has_the_partitions_that_it_is_described_with(number: int, exists: bool) -> None:
+    def ask(names: Sequence[str]) -> Mapping[str, Future[Any]]:
+        answer: Future[Any] = Future()
+        answer.set_result(Description([Partition(0), Partition(1)]))
+        return {TOPIC: answer}
+
+    assert is_described(ask, TopicPartition(TOPIC, number)) is exists
+
+
+@pytest.mark.parametrize("error", [refusal(KafkaError.UNKNOWN_TOPIC_OR_PART), TimeoutError()], ids=str)
+def test_a_topic_of_which_no_description_comes_is_not_described(error: BaseException) -> None:
+    assert not is_described(broker_that_says(error), TopicPartition(TOPIC, 0))
