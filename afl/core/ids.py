@@ -13,6 +13,9 @@ from afl.core.limits import MAX_WORKFLOW_ID_CHARS
 #: What a workflow's id is made of, as a regular expression.
 WORKFLOW_ID_PATTERN: Final = rf"[A-Za-z0-9._~-]{{1,{MAX_WORKFLOW_ID_CHARS}}}"
 
+#: What ids of schedule rows begin with that are no schedules of people: each file of a store has its own of them.
+RESERVED: Final = "#"
+
 #: Bytes of the digest in a step's id. 96 bits: a workflow of ten million steps has a clash once in 10^15 runs.
 DIGEST_BYTES = 12
 #: The length of the colon and its hex digits.

@@ -18,6 +18,8 @@ _PARENT: Final = re.compile(r"(?!ff)([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-
 _STATE: Final = re.compile(r"[\x21-\x7e][\x20-\x7e]*\Z")
 #: The context of all but a few records, which needs no closer look. Its parts stand where they always do.
 is_usual: Final = re.compile(rb"00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-0[0-3]\Z").match
+#: The same of a trace whose spans are recorded.
+is_sampled_usual: Final = re.compile(rb"00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-0[13]\Z").match
 #: The flags of a trace whose spans are recorded.
 SAMPLED: Final = ("01", "03")
 _NO_TRACE, _NO_SPAN = "0" * 32, "0" * 16

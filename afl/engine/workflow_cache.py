@@ -11,7 +11,8 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TypeVar
+from operator import attrgetter
+from typing import Final, TypeVar
 
 from afl.compiled.program import CompiledProgram, ProgramError, ProgramVersionError
 from afl.core.process.stopping import PROCESS_STOP, Stop
@@ -21,11 +22,12 @@ from afl.engine.execution.continuing import Continued, checked_inputs, next_exec
 from afl.engine.execution.execution import Execution
 from afl.engine.execution.external_events import EventLimits
 from afl.engine.execution.inbox import Inbox
-from afl.engine.execution.ports import Dispatch, RunEnvironment, Trace
-from afl.engine.execution.restore import restore
+from afl.engine.execution.ports import Dispatch, FailureText, RunEnvironment, Trace
+from afl.engine.execution.restore import restore, restore_open
 from afl.engine.execution.run_bounds import RunBounds, RunLimits
+from afl.engine.execution.stored_steps import is_flat
 from afl.engine.model.plan import WorkflowPlan
-from afl.engine.model.store import RUNNING, StepDocument, Store, StoredStep, WorkflowRow
+from afl.engine.model.store import ENDED_STATUSES, RUNNING, StepDocument, Store, StoredStep, WorkflowRow
 from afl.engine.operations.cancel_only import restore_cancel_only
 from afl.engine.operations.migration import Move, migrate
 from afl.engine.operations.operations import Action, Opened, open_again
@@ -49,6 +51,8 @@ _SHOWN_KEPT = 16
 
 S = TypeVar("S", StepDocument, StepDocument | StoredStep)
 
+_revision: Final = attrgetter("revision")
+
 
 class WorkflowCache:
     """The source of workflows for the evaluator and the control loop. Thread-safe."""
@@ -65,6 +69,7 @@ class WorkflowCache:
         runs_scripts: bool = False,
         run_limits: RunLimits | None = None,
         deadlines: Callable[[str], int | None] | None = None,
+        failure_text: FailureText | None = None,
     ) -> None:
         self._store = store
         self._dispatch = dispatch
@@ -74,6 +79,7 @@ class WorkflowCache:
         self._prepare = prepare
         self._hot_steps, self._most_weight = hot_steps, max(1, hot_steps // 2)
         self._max_open_events, self._deadlines = max_open_events, deadlines
+        self._failure_text = failure_text
         self.run_limits = run_limits or RunLimits()
         #: Whether the driver of the executions runs their scripts.
         self.runs_scripts = runs_scripts
@@ -186,8 +192,25 @@ class WorkflowCache:
 
     def read(self, workflow_id: str) -> Execution | None:
         """Return the workflow from the store. Raises StoreCorrupt when its program is missing or does not fit."""
-        stored = read_whole(self._store, workflow_id, self._store.load_run)
+        row = self._store.load_workflow(workflow_id)
+        if row is None:
+            return None
+        if row.execution == 1 and not row.runnable and row.status not in ENDED_STATUSES:
+            plan = self._stored_plan(row.program, row.name)
+            execution = self._read_open(plan, row) if is_flat(plan) else None
+            if execution is not None:
+                return execution
+        stored = read_whole(self._store, workflow_id, self._store.load_run, row=row)
         return None if stored is None else self._restore(*stored)
+
+    def _read_open(self, plan: WorkflowPlan, row: WorkflowRow) -> Execution | None:
+        """Return the workflow without its complete steps being read; None where that is not possible."""
+        run = self._store.load_open(row.id)
+        if run is None or run.newest > row.revision or any(step.revision > row.revision for step in run.steps):
+            return None
+        execution = restore_open(plan, row, run, self._environment(), self._inbox(plan, row))
+        self.restored += execution is not None
+        return execution
 
     def open_again(self, workflow_id: str, action: Action) -> Opened | None:
         """Return the workflow after an operator's action, not committed yet; None for an unknown one.
@@ -240,6 +263,7 @@ class WorkflowCache:
             self._max_open_events,
             self.runs_scripts,
             self._deadlines,
+            self._failure_text,
         )
 
     def read_history(self, execution: Execution) -> None:
@@ -346,21 +370,24 @@ def read_whole(
     workflow_id: str,
     load: Callable[[str], Sequence[S]],
     *,
+    row: WorkflowRow | None = None,
     timeout_s: float = _WHOLE_WITHIN_S,
     stop: Stop = PROCESS_STOP,
 ) -> tuple[WorkflowRow, Sequence[S]] | None:
     """Read a workflow and, by `load`, its steps, as one commit has left them; None when there is none.
 
+    `row`: the workflow, as it was read before. It is read again where its steps are newer.
     Raises StoreUnavailable when there is no such moment in time, or soon once the process is to end.
     """
     began_s, pause_s = time.monotonic(), 0.0
     while True:
-        row = store.load_workflow(workflow_id)
+        row = row or store.load_workflow(workflow_id)
         if row is None:
             return None
         documents = load(workflow_id)
-        if all(document.revision <= row.revision for document in documents):
+        if not documents or max(map(_revision, documents)) <= row.revision:
             return row, documents
+        row = None
         # Another writer committed between the two reads, or is at it, where a commit becomes visible in parts.
         waited_s = time.monotonic() - began_s
         if waited_s >= (min(timeout_s, _LAST_WAIT_S) if stop.is_set() else timeout_s):

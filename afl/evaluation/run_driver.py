@@ -17,6 +17,7 @@ from afl.engine.errors import (
     IterationLimitReached,
     RunGivenUp,
     StoreCorrupt,
+    StoreUnavailable,
     VersionMismatchError,
     WorkflowConflict,
 )
@@ -86,8 +87,8 @@ class RunDriver:
         a crash in between, the scripts run again. A run that cannot be evaluated or stored is given up, and stays as
         its last commit left it.
 
-        Raises WorkflowConflict when another writer was faster; StartConflict, and nothing is stored, where that is the
-        first commit of the workflow.
+        Raises StoreUnavailable; WorkflowConflict when another writer was faster; StartConflict, and nothing is stored,
+        where that is the first commit of the workflow.
         """
         iterations, commit, now_ms, probe = 0, self.store.commit_batch, self.clock.now_ms, self._probe
         trace, changes = execution.trace, Commits(execution)
@@ -113,6 +114,9 @@ class RunDriver:
                     continue
                 probe("driver.iterated")
                 batch = changes.next()
+            except StoreUnavailable:
+                # Of a step that was read late: the run is as its last commit left it, and loaded again next time.
+                raise
             except Exception as error:  # noqa: BLE001 - whatever it is, this run would meet it again
                 return self._give_up(execution, error, iterations)
             try:

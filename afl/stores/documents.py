@@ -288,7 +288,7 @@ class _WorkflowContent(NamedTuple):
     versions: str
     program: str
     outputs: Mapping[str, Value] | None
-    error: ErrorRecord | None
+    error: ErrorRecord | list[Any] | None
     #: The number, and where one of them is not 0 a list of it, the executions before and the pending events: as many
     #: entries as ever, so that releases that do not know them come to the versions, and refuse by those.
     execution: int | list[int]

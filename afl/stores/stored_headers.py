@@ -17,7 +17,6 @@ Headers: TypeAlias = tuple[tuple[str, bytes | None], ...]
 
 #: The first byte. Rows of earlier formats hold JSON, which begins with "[".
 _SHORT: Final = b"\x01"
-_SINGLE: Final = tuple(bytes((number,)) for number in range(128))
 #: Names that were encoded before, with their lengths: all records of a deployment have the same few.
 _NAMED: Final[dict[str, bytes]] = {}
 _MOST_NAMES: Final = 256
@@ -30,7 +29,7 @@ def encode_headers(headers: Sequence[tuple[str, bytes | None]]) -> bytes:
         size = 0 if value is None else len(value) + 1
         parts += (
             _NAMED.get(name) or _named(name),
-            _SINGLE[size] if size < len(_SINGLE) else _length(size),
+            _LENGTHS[size] if size < len(_LENGTHS) else _length(size),
             value or b"",
         )
     return b"".join(parts)
@@ -102,3 +101,7 @@ def _read_length(content: bytes, at: int) -> tuple[int, int]:
         if byte < 128:
             return number, at
         shift += 7
+
+
+#: Lengths up to that of a structured header with long ids.
+_LENGTHS: Final = tuple(_length(number) for number in range(1_024))

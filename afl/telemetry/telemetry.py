@@ -59,18 +59,18 @@ class TelemetryEvent:
 
     def to_dict(self) -> dict[str, object]:
         """Return the JSON form; unset fields are left out."""
-        optional = {
-            "workflowId": self.workflow_id,
-            "stepId": self.step_id,
-            "blockId": self.block_id,
-            "state": self.state,
-            "details": self.details,
-        }
-        return {
-            "timestamp": self.timestamp,
-            "eventType": self.event_type,
-            **{key: value for key, value in optional.items() if value},
-        }
+        fields: dict[str, object] = {"timestamp": self.timestamp, "eventType": self.event_type}
+        if self.workflow_id:
+            fields["workflowId"] = self.workflow_id
+        if self.step_id:
+            fields["stepId"] = self.step_id
+        if self.block_id:
+            fields["blockId"] = self.block_id
+        if self.state:
+            fields["state"] = self.state
+        if self.details:
+            fields["details"] = self.details
+        return fields
 
 
 class TelemetrySink:

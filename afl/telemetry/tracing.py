@@ -44,6 +44,7 @@ class TelemetryTrace:
         self._sees_waits = "dependency.resolved" in wanted
         self._sees_events = "event.published" in wanted
         self._sees_iterations = "iteration.start" in wanted or "iteration.end" in wanted
+        self.sees_moves = self._sees_states or self._sees_iterations
         self._wanted = wanted
         self._began_ns = self._count = 0
         #: Steps that were made or have moved in the running iteration.
@@ -102,7 +103,8 @@ class TelemetryTrace:
         )
 
     def created(self, execution: Execution, step: StepRecord) -> None:
-        self._touched.add(step.id)
+        if self._sees_iterations:
+            self._touched.add(step.id)
         if self._sees_creations:
             self._held.log_step_created(_view(execution, step))
 
@@ -121,12 +123,13 @@ class TelemetryTrace:
                 self._resolved(step, frame, wait)
 
     def _resolved(self, step: StepRecord, frame: Frame, wait: OuterWait) -> None:
-        dependency = awaited_frame(frame, wait).env[wait.index]
+        dependency = awaited_frame(frame, wait).at(wait.index)
         if dependency is not None:
             self._held.log_dependency_resolved(step.id, dependency.id)
 
     def moved(self, execution: Execution, step: StepRecord, origin: str, target: str) -> None:
-        self._touched.add(step.id)
+        if self._sees_iterations:
+            self._touched.add(step.id)
         ends = self._sees_ends and target == StepState.STATEMENT_COMPLETE
         if not (self._sees_states or ends):
             return
@@ -152,7 +155,8 @@ class TelemetryTrace:
 
     def failed(self, execution: Execution, step: StepRecord, origin: str) -> None:
         assert step.error is not None
-        self._touched.add(step.id)
+        if self._sees_iterations:
+            self._touched.add(step.id)
         view = _view(execution, step)
         if self._sees_begins:
             self._held.log_state_begin(view, origin)

@@ -24,7 +24,7 @@ from afl.engine.model.store import (
     WorkflowChange,
     WorkflowRow,
 )
-from afl.engine.states import EventState
+from afl.engine.states import EventState, StepState
 from afl.engine.types import AttributeValue, Value
 from afl.stores.public.persistence import EventDefinition, IterationChanges
 from tests.bad_values import NOT_KEPT, BadValue, nested
@@ -91,6 +91,37 @@ class StoreContract(ChangesContract):
 
         assert store.load_workflow("w") == row
         assert store.load_steps("w") == [step]
+
+    def test_the_open_steps_of_a_run_are_read_alone_and_each_complete_one_by_its_id(self, store: WholeStore) -> None:
+        complete = [
+            step_document(f"w:{name}", number=number, state=StepState.STATEMENT_COMPLETE, params={"x": name})
+            for number, name in enumerate("abc")
+        ]
+        waiting = step_document("w:d", number=3, state=StepState.EVENT_TRANSMIT)
+        failed = step_document("w:e", number=4, state=StepState.STATEMENT_ERROR)
+        start(store, "w", *complete[:2], waiting, failed, complete[2]._replace(state=StepState.CREATED))
+        start(store, "w1", step_document("w1:a", state=StepState.STATEMENT_COMPLETE))
+        store.commit_batch(Batch(changes=[change(workflow_row("w", 2), complete[2]._replace(revision=2))]))
+
+        found = store.load_open("w")
+
+        if found is None:
+            assert len(store.load_run("w")) == 5, "this store reads them all together"
+            return
+        assert sorted(found.steps) == sorted([waiting, failed])
+        assert (found.complete, found.newest) == (3, 2)
+        # Three texts of one letter, at least.
+        assert found.size >= 3
+        assert found.read("w:b") == complete[1]
+        assert found.read("w:c") == complete[2]._replace(revision=2)
+
+    def test_a_run_without_complete_steps_has_none_left_out(self, store: WholeStore) -> None:
+        step = step_document("w:a")
+        start(store, "w", step)
+
+        found = store.load_open("w")
+
+        assert found is None or found[:4] == ([step], 0, 0, 0)
 
     def test_what_is_not_there_is_none_or_empty(self, store: WholeStore) -> None:
         assert store.load_workflow("w") is None

@@ -150,20 +150,21 @@ class UpkeepContract:
         assert first == [Ended(20, "a"), Ended(20, "b")]
         assert store.ended_workflows(created_before_ms=50, after=first[-1]) == [Ended(30, "x")]
 
-    def test_workflows_are_listed_by_creation_with_their_status_in_pages(self, store: WholeStore) -> None:
+    def test_workflows_that_have_not_ended_are_listed_by_creation_in_pages(self, store: WholeStore) -> None:
         rows = [
             ended("x", created_at_ms=30),
             workflow_row("b", status=RUNNING, created_at_ms=20),
             workflow_row("a", status=PAUSED, created_at_ms=20),
-            ended("late", created_at_ms=50),
+            workflow_row("y", status=RUNNING, created_at_ms=40),
+            workflow_row("late", status=RUNNING, created_at_ms=50),
         ]
         store.commit_batch(Batch(changes=[change(row) for row in rows]))
 
-        first = store.created_workflows(created_before_ms=50, limit=2)
+        first = store.unfinished_workflows(created_before_ms=50, limit=2)
 
-        assert first == [Created(20, "a", PAUSED), Created(20, "b", RUNNING)]
-        assert store.created_workflows(created_before_ms=50, after=first[0], limit=1) == first[1:]
-        assert store.created_workflows(created_before_ms=50, after=first[-1]) == [Created(30, "x", COMPLETED)]
+        assert first == [Created(20, "a"), Created(20, "b")]
+        assert store.unfinished_workflows(created_before_ms=50, after=first[0], limit=1) == first[1:]
+        assert store.unfinished_workflows(created_before_ms=50, after=first[-1]) == [Created(40, "y")]
 
     def test_a_buried_workflow_has_a_tombstone_and_no_row(self, store: WholeStore) -> None:
         row = a_purged_workflow(store)

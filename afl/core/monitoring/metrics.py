@@ -81,9 +81,14 @@ def one(metric: Metric, value: float) -> Family:
     return Family(metric, {(): value})
 
 
-def by_label(metric: Metric, values: Mapping[str, float]) -> Family:
-    """Return the values of a metric with one label."""
-    return Family(metric, {(str(label),): value for label, value in values.items()})
+def by_label(metric: Metric, values: Mapping[str, float], known: Iterable[str] = ()) -> Family:
+    """Return the values of a metric with one label; those of `known` are 0 until they are counted.
+
+    A series that begins with 1 hides its first count: Prometheus' `rate` and `increase` see a change of a series only.
+    """
+    found: dict[tuple[str, ...], float] = {(str(label),): 0.0 for label in known}
+    found.update({(str(label),): value for label, value in values.items()})
+    return Family(metric, found)
 
 
 #: What every service has.

@@ -22,6 +22,15 @@ def holders_text(paths: Iterable[Path]) -> str:
     return " and ".join(f"process {pid}{_command_of(pid)}" for pid in found)
 
 
+def is_locked(path: Path) -> bool | None:
+    """Return whether a process holds a lock on a file, without a lock of one's own; None where that cannot be told."""
+    status, lines = _status_of(path), _lines(_LOCKS)
+    if status is None or not lines:
+        return None
+    taken = (line.split() for line in lines)
+    return any(len(words) >= 6 and words[5].rpartition(":")[2] == str(status.st_ino) for words in taken)
+
+
 def _lockers(paths: Sequence[Path]) -> list[int]:
     """Return the processes that hold a lock on one of the files, for writing if any does.
 

@@ -8,6 +8,7 @@ from afl.core.row_maker import row_maker
 from afl.core.versions import RUNTIME_VERSION, STEP_SCHEMA_VERSION, WAITS_SCHEMA_VERSION, WORKFLOW_VERSION
 from afl.engine.execution.execution import Execution
 from afl.engine.execution.runtime_waits import settle
+from afl.engine.model.effects import reuse
 from afl.engine.model.plan import PinnedProgram
 from afl.engine.model.records import StepRecord
 from afl.engine.model.step_rows import LiveStep, StepRow
@@ -32,22 +33,25 @@ def add_rows(execution: Execution, batch: Batch) -> None:
     effects = execution.take_effects()
     if effects is None:
         return
-    if effects.timers or effects.history_changes:
+    if effects is batch:
         settle(execution, effects)
-    if effects is not batch:
-        batch.outbox += effects.outbox
-        batch.tasks += effects.tasks
-        batch.task_ends += effects.task_ends
-        batch.logs += effects.logs
-        batch.timers += effects.timers
-        batch.timers_done += effects.timers_done
-        batch.history += effects.history
-        batch.history_changes += effects.history_changes
-        if effects.history_trims:
-            batch.history_trims.update(effects.history_trims)
-        if effects.programs:
-            batch.programs.update(effects.programs)
-            batch.annotations.update(effects.annotations)
+        return
+    batch.outbox += effects.outbox
+    if reuse(effects):
+        return
+    settle(execution, effects)
+    batch.tasks += effects.tasks
+    batch.task_ends += effects.task_ends
+    batch.logs += effects.logs
+    batch.timers += effects.timers
+    batch.timers_done += effects.timers_done
+    batch.history += effects.history
+    batch.history_changes += effects.history_changes
+    if effects.history_trims:
+        batch.history_trims.update(effects.history_trims)
+    if effects.programs:
+        batch.programs.update(effects.programs)
+        batch.annotations.update(effects.annotations)
 
 
 def _change(execution: Execution, expected: int) -> WorkflowChange:

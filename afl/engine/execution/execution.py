@@ -17,15 +17,16 @@ from afl.core.ids import derived_id
 from afl.core.limits import MAX_CLASS_CHARS
 from afl.core.text.exception_text import exception_class, exception_text
 from afl.core.text.printable import bounded
-from afl.engine.errors import NoProgress, RunLimitReached, StepFailure, StoreCorrupt
+from afl.engine.errors import RunLimitReached, StepFailure, StoreCorrupt, StoreUnavailable
 from afl.engine.execution.generations import LaterGeneration
 from afl.engine.execution.inbox import Inbox
 from afl.engine.execution.iteration_room import IterationRoom
 from afl.engine.execution.ports import RunEnvironment
 from afl.engine.execution.runtime_waits import withdraw_all
-from afl.engine.execution.step_paths import failure_of, line_of, source_location, step_path, stuck_paths
-from afl.engine.execution.waits import InnerFailure, notify_waiters
+from afl.engine.execution.step_paths import failure_of, line_of, source_location, step_path
+from afl.engine.execution.waits import InnerFailure
 from afl.engine.limits import MAX_ERROR_CHARS
+from afl.engine.model.effects import empty_effects
 from afl.engine.model.plan import BlockPlan, WorkflowPlan
 from afl.engine.model.records import Frame, StepRecord
 from afl.engine.model.step_rows import BlockIds, BoundStep
@@ -56,6 +57,7 @@ class Execution:
 
     __slots__ = (
         "_effects",
+        "_failure_text",
         "bound_steps",
         "bounds",
         "cancelled",
@@ -125,6 +127,7 @@ class Execution:
         self.plan = plan
         self.id = row.id
         self.dispatch, self.trace = environment.dispatch, environment.trace
+        self._failure_text = environment.failure_text
         self.deadlines = environment.deadlines  #: The time for a facet's event where the program gives none.
         #: What the run may take, and what one iteration of it has left: the rest runs in the next.
         self.bounds = environment.bounds
@@ -305,18 +308,19 @@ class Execution:
         """Fail a step: its catch runs, once; without a catch the step ends.
 
         The first cause is kept unchanged, whatever else it makes fail on its way out. Raises what is not a failure of
-        one step: a limit of the run as a whole, MemoryError, and StoreCorrupt of a step that was read late.
+        one step: a limit of the run as a whole, MemoryError, and the errors of a step that is read late: StoreCorrupt,
+        StoreUnavailable.
         """
         if isinstance(error, InnerFailure):
             record = error.record
-        elif isinstance(error, RunLimitReached | MemoryError | StoreCorrupt):
+        elif isinstance(error, RunLimitReached | MemoryError | StoreCorrupt | StoreUnavailable):
             raise error
         else:
             record = self.first_cause(step, exception_class(error), exception_text(error))
         if step.caught is None and self.catch_of(step) is not None:
             self._catch(step, record)
         else:
-            self._end_in_error(step, record)
+            self.end_in_error(step, record)
 
     def catch_of(self, step: StepRecord) -> BlockPlan | None:
         """Return the catch of a step: its statement's, or its facet's."""
@@ -332,7 +336,8 @@ class Execution:
         self.touch(step)
         self.wake(step)
 
-    def _end_in_error(self, step: StepRecord, record: ErrorRecord) -> None:
+    def end_in_error(self, step: StepRecord, record: ErrorRecord) -> None:
+        """End a step that nothing catches; the run too, if it is the root."""
         origin, step.state = step.state, StepState.STATEMENT_ERROR
         step.error = record
         self.touch(step)
@@ -346,6 +351,7 @@ class Execution:
     def first_cause(self, step: StepRecord, error_type: str, message: str) -> ErrorRecord:
         """Return a first cause, with the place of the step that it happened to."""
         path = self.step_path(step)
+        message = self.kept_text(step, message)
         # Every enclosing step keeps it too.
         message = bounded(message, MAX_ERROR_CHARS)
         if _log.isEnabledFor(logging.INFO):
@@ -358,6 +364,10 @@ class Execution:
             facet=step.facet_name,
             line=line_of(step),
         )
+
+    def kept_text(self, step: StepRecord, message: str) -> str:
+        """Return the text of a step's failure as it may be kept: without sensitive values."""
+        return message if self._failure_text is None else self._failure_text(self, step, message)
 
     # --- the end of the run ------------------------------------------------------------------------------------------
 
@@ -384,22 +394,7 @@ class Execution:
         self.scripts.clear()
         self.next_inputs = None
         withdraw_all(self)
-        self._end_in_error(self.root, ErrorRecord(error_type, message, self.root.id, self.plan.name, line=line))
-
-    def fail_if_stuck(self) -> None:
-        """Fail a run that nothing can move, not even an answer; the error names the waiting steps."""
-        if not (
-            self.queue
-            or self.open_events
-            or self.is_ended
-            or self.held_events
-            or self.waiting_foreachs
-            or self.scripts
-            or self.waiting
-        ):
-            stuck = NoProgress(tuple(stuck_paths(self.unfinished(), self.plan.name)))
-            self._end_in_error(self.root, self.first_cause(self.root, exception_class(stuck), exception_text(stuck)))
-            notify_waiters(self)
+        self.end_in_error(self.root, ErrorRecord(error_type, message, self.root.id, self.plan.name, line=line))
 
     # --- what a commit writes ----------------------------------------------------------------------------------------
 
@@ -407,7 +402,7 @@ class Execution:
     def effects(self) -> Batch:
         """The outbox records, tasks and log entries that the steps of this unit of work have made."""
         if self._effects is None:
-            self._effects, self.has_effects = Batch(values_checked=True), True
+            self._effects, self.has_effects = empty_effects(), True
         return self._effects
 
     def take_effects(self) -> Batch | None:

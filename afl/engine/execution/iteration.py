@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from operator import attrgetter
 
-from afl.engine.errors import RunLimitReached
+from afl.core.text.exception_text import exception_class, exception_text
+from afl.engine.errors import NoProgress, RunLimitReached
 from afl.engine.execution.execution import Execution
 from afl.engine.execution.fast_path import bind_links
 from afl.engine.execution.machine import STATE_MACHINES, complete_at_once
 from afl.engine.execution.run_bounds import UNITS_A_STEP
 from afl.engine.execution.states.initialization import bind_attributes
+from afl.engine.execution.step_paths import stuck_paths
 from afl.engine.execution.waits import notify_waiters
 from afl.engine.limits import ITERATION_STEPS
 from afl.engine.states import StepState
@@ -68,7 +70,7 @@ def _run_links(execution: Execution, most: int, bytes_until: int | None) -> int:
     if links:
         execution.iterations += links
         if not execution.queue:
-            execution.fail_if_stuck()
+            _fail_if_stuck(execution)
     return links
 
 
@@ -84,7 +86,7 @@ def _run_whole(execution: Execution) -> int:
     except RunLimitReached as error:
         execution.exceed(error)
     if not execution.queue:
-        execution.fail_if_stuck()
+        _fail_if_stuck(execution)
     if execution.count > execution.bounds.notice_at:
         execution.bounds.notice(execution)
     if trace is not None:
@@ -142,3 +144,21 @@ def _run_made(execution: Execution) -> int:
 
 _number = attrgetter("number")
 _TERMINAL = frozenset({StepState.STATEMENT_COMPLETE, StepState.STATEMENT_ERROR})
+
+
+def _fail_if_stuck(execution: Execution) -> None:
+    """Fail a run that nothing can move, not even an answer; the error names the waiting steps."""
+    if (
+        execution.queue
+        or execution.open_events
+        or execution.is_ended
+        or execution.held_events
+        or execution.waiting_foreachs
+        or execution.scripts
+        or execution.waiting
+    ):
+        return
+    root, workflow = execution.root, execution.plan.name
+    stuck = NoProgress(tuple(stuck_paths(execution.unfinished(), workflow)))
+    execution.end_in_error(root, execution.first_cause(root, exception_class(stuck), exception_text(stuck)))
+    notify_waiters(execution)

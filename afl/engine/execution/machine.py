@@ -67,7 +67,7 @@ class StepMachine:
                 if work is not None and not work(execution, step):
                     return
                 target = strides[state]
-                if trace is not None:
+                if trace is not None and (trace.sees_moves or target == StepState.STATEMENT_COMPLETE):
                     self._show(execution, step, state, target)
                 step.state = state = target
                 if not step.dirty:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 from afl.engine import limits
 from afl.engine.execution.run_bounds import RunBounds
@@ -37,6 +37,9 @@ class Dispatch(Protocol):
 class Trace(Protocol):
     """The observer of one execution, when telemetry is on. Its methods never raise."""
 
+    #: Whether it wants every move of a step from state to state; else those to the end of a step are enough.
+    sees_moves: bool
+
     def started(self, execution: Execution, *, resumed: bool = False, traceparent: str | None = None) -> None: ...
     def ended(self, execution: Execution) -> None: ...
     def call_failed(self, workflow_id: str, error: BaseException) -> None: ...
@@ -56,6 +59,10 @@ class Trace(Protocol):
         """All that was seen is stored."""
 
 
+#: Takes an execution, the step that fails, and the text of its failure.
+FailureText: TypeAlias = "Callable[[Execution, StepRecord, str], str]"
+
+
 class RunEnvironment(NamedTuple):
     """The environment that its driver gives to an execution."""
 
@@ -69,3 +76,5 @@ class RunEnvironment(NamedTuple):
     #: Gives the time that an agent has for the event of a facet, in milliseconds, where the program does not: by the
     #: facet's name; None: there is no limit.
     deadlines: Callable[[str], int | None] | None = None
+    #: Returns the text of a step's failure as it may be kept and logged; None: as it is.
+    failure_text: FailureText | None = None

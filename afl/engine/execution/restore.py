@@ -13,12 +13,12 @@ from afl.engine.execution.mixins import mixin_of
 from afl.engine.execution.ports import RunEnvironment
 from afl.engine.execution.runtime_waits import keep_wait
 from afl.engine.execution.scripts import wait_for_script
-from afl.engine.execution.stored_steps import put_left, remember_places, split
+from afl.engine.execution.stored_steps import by_number, put_left, put_unread, split
 from afl.engine.execution.waits import InnerFailure, can_continue, wait_for, wait_for_yields
 from afl.engine.model.plan import BlockPlan, StatementPlan, WorkflowPlan
 from afl.engine.model.records import Frame, StepRecord
 from afl.engine.model.step_rows import BoundStep
-from afl.engine.model.store import StepDocument, StoredStep, WorkflowRow
+from afl.engine.model.store import OpenRun, StepDocument, StoredStep, WorkflowRow
 from afl.engine.states import EventState, StepState
 from afl.engine.types import ObjectType
 
@@ -50,26 +50,50 @@ def restore(
     `inbox`: its pending external events; None: it has none, and no events are raised on it. Raises StoreCorrupt when
     the rows do not fit the pinned program.
     """
-    later, count, workflow_id = None, len(rows), row.id
-    documents, left = split(plan if row.execution == 1 else None, workflow_id, rows)
+    later, count = None, len(rows)
+    documents, stored = split(rows, read_all=row.execution != 1)
     if row.execution != 1:
         documents, attempts = current_of(documents)
         # Steps of older generations were made, too.
         later, count = LaterGeneration(row.execution, attempts), row.steps
     inbox = inbox if inbox is not None else Inbox(next_number=None)
     execution = Execution(plan, row, _root_of(row, documents), environment, count=count, later=later, inbox=inbox)
-    statements: dict[int, dict[str, StatementPlan]] = {}
-    for document in documents:
-        # A caller may have saved a step of its own under this workflow: the engine runs only the steps that it made.
-        if document.id.startswith(workflow_id):
-            _add(execution, document, statements)
-    if left:
-        put_left(execution, left)
+    if stored:
+        documents, inside = _outside_first(documents, execution.root.id)
+        _add_all(execution, documents)
+        documents = sorted([*inside, *put_left(execution, stored)], key=by_number)
+    _add_all(execution, documents)
+    return _continued(execution)
+
+
+def restore_open(
+    plan: WorkflowPlan, row: WorkflowRow, run: OpenRun, environment: RunEnvironment, inbox: Inbox | None = None
+) -> Execution | None:
+    """Rebuild the execution of a flat plan from its steps that are not complete; None: the others have to be read.
+
+    `environment` is of no further use then. Works as `restore` otherwise. A run that has more to do, or in which
+    something has failed, is not rebuilt so: a statement may not have been made yet that could be.
+    """
+    if row.execution != 1 or row.runnable or row.steps != len(run.steps) + run.complete:
+        return None
+    if any(step.error is not None for step in run.steps):
+        return None
+    documents = sorted(run.steps, key=by_number)
+    inbox = inbox if inbox is not None else Inbox(next_number=None)
+    try:
+        root = _root_of(row, documents)
+        execution = Execution(plan, row, root, environment, count=row.steps, later=None, inbox=inbox)
+        _add_all(execution, documents)
+    except StoreCorrupt:
+        return None  # A step may belong to one that is not here. If none does, who reads all finds that out.
+    return _continued(execution) if put_unread(execution, run) else None
+
+
+def _continued(execution: Execution) -> Execution:
+    """Count what has ended, and let the rest move or wait: the steps are all in their places."""
     for step in execution.steps.values():
         if step.reported:
             _count_down_ended(step)
-    if not left:
-        remember_places(execution)
     if not execution.is_ended:
         for step in list(execution.steps.values()):
             _continue(execution, step)
@@ -91,8 +115,29 @@ def _root_of(row: WorkflowRow, documents: Sequence[StepDocument]) -> StepRecord:
     raise StoreCorrupt(path=f"workflow {row.id}", reason="it has no root step" if documents else "it has no steps")
 
 
-def _add(execution: Execution, document: StepDocument, statements: dict[int, dict[str, StatementPlan]]) -> None:
-    if _restore_bound(execution, document, statements):
+def _outside_first(documents: Sequence[StepDocument], root_id: str) -> tuple[list[StepDocument], list[StepDocument]]:
+    """Return the steps whose containers and blocks are all among these, and the others: inside of a complete step."""
+    outside: list[StepDocument] = []
+    inside: list[StepDocument] = []
+    known = {None, root_id}
+    for document in documents:
+        if document.container_id in known and document.block_id in known:
+            outside.append(document)
+            known.add(document.id)
+        else:
+            inside.append(document)
+    return outside, inside
+
+
+def _add_all(execution: Execution, documents: Iterable[StepDocument]) -> None:
+    for document in documents:
+        # A caller may have saved a step of its own under this workflow: the engine runs only the steps that it made.
+        if document.id.startswith(execution.id):
+            _add(execution, document)
+
+
+def _add(execution: Execution, document: StepDocument) -> None:
+    if _restore_bound(execution, document):
         return
     step = execution.root
     if document.id != step.id:
@@ -143,7 +188,7 @@ def _add(execution: Execution, document: StepDocument, statements: dict[int, dic
         if execution.later is not None:
             execution.later.note(step.id)
     else:
-        _place(execution, step, document, statements)
+        _place(execution, step, document)
     if step.state == StepState.EVENT_TRANSMIT:
         execution.has_timers |= step.deadline_ms is not None
         if EventState.is_asked(step.event_state):
@@ -152,9 +197,7 @@ def _add(execution: Execution, document: StepDocument, statements: dict[int, dic
             keep_wait(execution, step)
 
 
-def _restore_bound(
-    execution: Execution, document: StepDocument, statements: dict[int, dict[str, StatementPlan]]
-) -> bool:
+def _restore_bound(execution: Execution, document: StepDocument) -> bool:
     """Keep a complete step that only bound as a row in its block's frame; return whether it was such a step."""
     if execution.execution != 1:
         return False  # Such a row gets the id of the running generation: this one may be of another.
@@ -162,7 +205,7 @@ def _restore_bound(
         return False
     if document.object_type not in (ObjectType.VARIABLE_ASSIGNMENT, ObjectType.SCHEMA_INSTANTIATION):
         return False
-    frame, statement = _find_statement(execution, document, statements)
+    frame, statement = _find_statement(execution, document)
     if not statement.plain:
         return False
     execution.bounds.count(document.params, document.returns)
@@ -181,15 +224,13 @@ def _restore_bound(
     return True
 
 
-def _find_statement(
-    execution: Execution, document: StepDocument, statements: dict[int, dict[str, StatementPlan]]
-) -> tuple[Frame, StatementPlan]:
+def _find_statement(execution: Execution, document: StepDocument) -> tuple[Frame, StatementPlan]:
     block = execution.steps.get(document.block_id or "")
     if block is None or block.plan is None or block.frame is None:
         raise StoreCorrupt(path=f"workflow {execution.id}", reason=f"step {document.id} is in no running block")
-    by_id = statements.get(id(block.plan))
+    by_id = block.plan.by_id
     if by_id is None:
-        by_id = statements[id(block.plan)] = {s.id: s for s in (*block.plan.statements, *block.plan.yields)}
+        by_id = block.plan.by_id = {each.id: each for each in (*block.plan.statements, *block.plan.yields)}
     statement = by_id.get(document.statement_id or "")
     if statement is None:
         raise StoreCorrupt(
@@ -199,10 +240,8 @@ def _find_statement(
     return block.frame, statement
 
 
-def _place(
-    execution: Execution, step: StepRecord, document: StepDocument, statements: dict[int, dict[str, StatementPlan]]
-) -> None:
-    frame, statement = _find_statement(execution, document, statements)
+def _place(execution: Execution, step: StepRecord, document: StepDocument) -> None:
+    frame, statement = _find_statement(execution, document)
     step.statement, step.facet = statement, statement.callee
     frame.live += 1
     if statement.is_yield:

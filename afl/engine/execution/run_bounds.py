@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Final
 
@@ -21,7 +21,7 @@ from afl.engine.values.sizes import TooDeep, attribute_bytes, counting
 if TYPE_CHECKING:
     from afl.engine.execution.execution import Execution
     from afl.engine.model.records import StepRecord
-    from afl.engine.model.step_rows import StoredStep
+    from afl.engine.model.step_rows import LateStep
 
 _log = logging.getLogger(__name__)
 
@@ -66,6 +66,9 @@ class RunBounds:
         "_slack",
         "_small_payload_bytes",
         "_state_notice_at",
+        "_unread",
+        "_unread_by_id",
+        "_unread_bytes",
         "_value_notice_at",
         "_warned",
         "iteration_bytes",
@@ -74,7 +77,6 @@ class RunBounds:
         "max_steps",
         "notice_at",
         "state_bytes",
-        "unread",
     )
 
     def __init__(self, run_limits: RunLimits = _DEFAULTS) -> None:
@@ -90,8 +92,11 @@ class RunBounds:
         #: Bytes of the attributes of all steps (values/sizes.py).
         self.state_bytes = 0
         self._state_notice_at = limits.near(run_limits.max_state_bytes)
-        #: Steps of which only the size in the store was counted, by id, and by how much they may be larger.
-        self.unread: dict[str, StoredStep] = {}
+        #: Steps of which only the size in the store was counted, by id too once asked for; that size, and by how much
+        #: they may be larger.
+        self._unread: Iterable[LateStep] = ()
+        self._unread_by_id: dict[str, LateStep] | None = None
+        self._unread_bytes = 0
         self._slack = 0
         self._value_notice_at = limits.near(run_limits.max_value_bytes)
         self._small_payload_bytes = small_payload_bytes(run_limits.max_payload_bytes)
@@ -121,13 +126,18 @@ class RunBounds:
         self.state_bytes += size
         return size
 
-    def estimate(self, steps: Mapping[str, StoredStep]) -> None:
+    def estimate(self, steps: Iterable[LateStep], size: int) -> None:
         """Count stored steps by the size of their stored form. They are read, and measured, near a limit only."""
-        size = sum(step.size for step in steps.values())
-        self.unread = dict(steps)
+        self._unread, self._unread_by_id, self._unread_bytes = steps, None, size
         self.state_bytes += size
         self._slack = size * _MOST_FOR_A_BYTE
         self._state_notice_at -= self._slack
+
+    def unread(self, step_id: str) -> LateStep | None:
+        """Return one of the steps that were only estimated."""
+        if self._unread_by_id is None:
+            self._unread_by_id = {step.id: step for step in self._unread}
+        return self._unread_by_id.get(step_id)
 
     def _measure_near(self, state_bytes: int) -> None:
         """Measure the steps that were only estimated, if the values might come near their limit."""
@@ -135,14 +145,14 @@ class RunBounds:
             self.measure_unread()
 
     def measure_unread(self) -> None:
-        """Count the steps that were only estimated by their values. Raises StoreCorrupt."""
+        """Count the steps that were only estimated by their values. Raises StoreCorrupt and StoreUnavailable."""
         if not self._slack:
             return
         # All are read first: when one cannot be, nothing is changed.
-        documents = [step.document() for step in self.unread.values()]
+        documents = [step.document() for step in self._unread]
         self._state_notice_at += self._slack
         self._slack = 0
-        self.state_bytes -= sum(step.size for step in self.unread.values())
+        self.state_bytes -= self._unread_bytes
         for document in documents:
             self.count(document.params, document.returns)
 

@@ -204,7 +204,7 @@ def _failure(execution: Execution, step: StepRecord, ending: ScriptEnding) -> Er
     statement = calling.statement
     return ErrorRecord(
         type=ending.error_type,
-        message=ending.message,
+        message=execution.kept_text(step, ending.message),
         step_id=step.id,
         path=execution.step_path(step),
         facet=statement.facet_name if statement is not None else calling.facet.name if calling.facet else "",

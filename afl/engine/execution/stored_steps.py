@@ -1,105 +1,85 @@
-"""Complete steps that are left as their store has them, when a workflow is loaded: read when someone asks for one."""
+"""Complete steps that are left in their store, or as it has them, when a workflow is loaded: read when someone asks."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
-from afl.engine.errors import StoreCorrupt
 from afl.engine.execution.execution import Execution
-from afl.engine.model.plan import StatementPlan, WorkflowPlan
+from afl.engine.model.plan import BlockPlan, StatementPlan, WorkflowPlan
 from afl.engine.model.records import Frame, StepRecord
-from afl.engine.model.step_rows import StoredStep
+from afl.engine.model.step_rows import UNREAD, LateStep, OpenRun, StoredStep, Unread, UnreadStep
 from afl.engine.model.store import StepDocument
-from afl.engine.states import StepState
-from afl.engine.types import ObjectType
 
-#: Blocks of a plan whose places are kept: the blocks of its declarations, and instances of foreachs up to that.
-_BLOCKS_KEPT: Final = 64
-#: Running blocks of a workflow for which its complete steps are looked up.
-_MOST_BLOCKS: Final = 8
-
-#: A complete step that is left as it is, and the id of its block.
-_Left = tuple[StoredStep, str]
+#: Numbers that are kept of the progress of one block, about.
+_MOST_PROGRESS: Final = 100_000
 
 
-def split(
-    plan: WorkflowPlan | None, workflow_id: str, rows: Sequence[StepDocument | StoredStep]
-) -> tuple[list[StepDocument], list[_Left]]:
-    """Return the steps that have to be read, in order of creation, and those that need not be.
+def split(rows: Sequence[StepDocument | StoredStep], *, read_all: bool) -> tuple[list[StepDocument], list[StoredStep]]:
+    """Return the steps that have to be read, in order of creation, and those that perhaps need not be.
 
-    The others are complete steps without a body of their own, of a block that is still running: what is left of them
-    are their attributes. Without a plan all are read. Their statements are known from the last time that a block of the
-    same plan was loaded.
+    With `read_all` there are none of the latter.
     """
     documents: list[StepDocument] = []
     stored: list[StoredStep] = []
     for row in rows:
-        if isinstance(row, StoredStep):
-            stored.append(row)
+        if type(row) is StoredStep:
+            if read_all or not row.block:
+                documents.append(row.document())
+            else:
+                stored.append(row)
         else:
-            documents.append(row)
-    left: list[_Left] = []
-    keep = len(workflow_id)
-    running = [] if plan is None else _running(plan, documents, keep)
-    for step in stored:
-        place = step.id[keep:]
-        for block_id, places in running:
-            statement = places.get(place)
-            if statement is not None:
-                step.statement = statement
-                left.append((step, block_id))
-                break
-        else:
-            documents.append(step.document())
-    documents.sort(key=_number)
-    return documents, left
+            documents.append(row)  # type: ignore[arg-type]  # it is one or the other
+    documents.sort(key=by_number)
+    return documents, stored
 
 
-def _number(document: StepDocument) -> int:
+def by_number(document: StepDocument) -> int:
+    """Return the key that sorts steps by their creation."""
     return document.number
 
 
-def _running(
-    plan: WorkflowPlan, documents: Sequence[StepDocument], keep: int
-) -> list[tuple[str, dict[str, StatementPlan]]]:
-    running = []
-    for document in documents:
-        if ObjectType.is_block(document.object_type):
-            places = plan.stored_places.get(document.id[keep:])
-            if places is not None and document.state not in (StepState.CREATED, StepState.BLOCK_EXECUTION_BEGIN):
-                running.append((document.id, places))
-    return running if len(running) <= _MOST_BLOCKS else []
+def put_left(execution: Execution, stored: Sequence[StoredStep]) -> list[StepDocument]:
+    """Put complete steps, as they are, into the frames of their blocks; return those that have to be read.
 
-
-def put_left(execution: Execution, left: Sequence[_Left]) -> None:
-    """Put the steps that were left as they are into the frames of their blocks; see `split`."""
-    for step, block_id in left:
-        block = execution.steps.get(block_id)
-        frame = None if block is None else block.frame
-        if frame is None:
-            raise StoreCorrupt(path=f"workflow {execution.id}", reason=f"step {step.id} is in no running block")
-        frame.env[step.statement.index] = step
-        frame.missing -= 1
-        for index in step.statement.wakes:
-            frame.waiting[index] -= 1
-    execution.bounds.estimate({step.id: step for step, _ in left})
-
-
-def remember_places(execution: Execution) -> None:
-    """Note the statements of the running blocks whose complete steps need not be read the next time."""
-    kept = execution.plan.stored_places
-    if len(kept) >= _BLOCKS_KEPT or execution.execution != 1:
-        return
+    Those left are complete steps without a body of their own, of a block that is still running: what is left of them
+    are their attributes.
+    """
     keep = len(execution.id)
-    for step in execution.steps.values():
-        frame = step.frame
-        if frame is None or step.plan is None or step.blocks is not None or step.is_terminal:
+    running = {
+        step.id[keep:].encode(): (step.frame, _leavable(step.plan))
+        for step in execution.steps.values()
+        if step.frame is not None and step.plan is not None and step.blocks is None and not step.is_terminal
+    }
+    left: list[StoredStep] = []
+    others: list[StepDocument] = []
+    size = 0
+    for step in stored:
+        found = running.get(step.block)
+        statement = None if found is None else found[1].get(step.statement_id)
+        if found is None or statement is None:
+            others.append(step.document())
             continue
-        place = step.id[keep:]
-        if place not in kept and len(kept) < _BLOCKS_KEPT:
-            statements = [statement for statement in step.plan.statements if _may_be_left(statement)]
-            kept[place] = {frame.block_ids.step_id(each.key)[keep:]: each for each in statements}
+        frame = found[0]
+        step.statement = statement
+        left.append(step)
+        frame.env[statement.index] = step
+        frame.missing -= 1
+        waiting = frame.waiting
+        for index in statement.wakes:
+            waiting[index] -= 1
+        change = step.change
+        size += len(step.content) if change is None else len(step.content) + len(change)
+    if left:
+        execution.bounds.estimate(left, size)
+    return others
+
+
+def _leavable(block: BlockPlan) -> dict[bytes, StatementPlan]:
+    statements = block.leavable
+    if statements is None:
+        statements = block.leavable = {each.id.encode(): each for each in block.statements if _may_be_left(each)}
+    return statements
 
 
 def _may_be_left(statement: StatementPlan) -> bool:
@@ -109,16 +89,102 @@ def _may_be_left(statement: StatementPlan) -> bool:
     return not has_more and not (callee is not None and callee.mixins)
 
 
+def is_flat(plan: WorkflowPlan) -> bool:
+    """Say whether a run of the workflow may be continued without its complete steps: none has others inside of it."""
+    facet = plan.facet
+    return not facet.mixins and all(_flatness(block) for block in facet.blocks)
+
+
+def _flatness(block: BlockPlan) -> bool:
+    """Return whether the block is flat. The first call finds out, and the block keeps it."""
+    if block.is_flat is None:
+        is_split = block.splits or block.cases or block.script or block.source or block.yield_waits
+        block.is_flat = not (is_split or block.has_outer_waits) and len(_leavable(block)) == len(block.statements)
+    return block.is_flat
+
+
+def put_unread(execution: Execution, run: OpenRun) -> bool:
+    """Put complete steps that were not read into the frames of the running blocks; False: they have to be read.
+
+    Nobody says which they are. The run has come to rest and nothing has failed, so a statement was made as soon as all
+    that it waits for was complete; one that was made, and has no step that is open, is complete. If there are as many
+    of these as there are complete steps, there are no others: steps of another version of the program, say, under which
+    a statement waited for less.
+    """
+    count = 0
+    unread = _UnreadSteps()
+    for block in execution.steps.values():
+        plan, frame = block.plan, block.frame
+        if plan is None or frame is None:
+            continue
+        if not _flatness(plan):
+            return False
+        made = [(index, step) for index, step in enumerate(frame.env) if step is not None]
+        marks, waiting, complete = _progress(plan, tuple([index for index, _ in made]))
+        unread.places.append((frame, marks))
+        frame.env, frame.waiting, frame.read = [*marks], [*waiting], run.read
+        for index, step in made:
+            frame.env[index] = step
+        frame.missing -= complete
+        count += complete
+    if count != run.complete:
+        return False
+    execution.bounds.estimate(unread, run.size)
+    return True
+
+
+def _progress(block: BlockPlan, made: tuple[int, ...]) -> tuple[list[Unread | None], list[int], int]:
+    """Return what the block keeps of its progress when these have open steps and no further one can be made."""
+    found = block.progress.get(made)
+    if found is None:
+        marks: list[Unread | None] = [None] * len(block.statements)
+        waiting, reached, passed = list(block.wait_counts), list(block.first), frozenset(made)
+        while reached:
+            index = reached.pop()
+            if index in passed:
+                continue
+            marks[index] = UNREAD
+            for woken in block.statements[index].wakes:
+                waiting[woken] -= 1
+                if not waiting[woken]:
+                    reached.append(woken)
+        if len(block.progress) * len(waiting) >= _MOST_PROGRESS:
+            block.progress.clear()
+        found = block.progress[made] = (marks, waiting, len(marks) - marks.count(None))
+    return found
+
+
+class _UnreadSteps:
+    """The steps of a run that were not read, each with what reads it."""
+
+    def __init__(self) -> None:
+        #: Frames, each with the marks that it had at first.
+        self.places: list[tuple[Frame, list[Unread | None]]] = []
+
+    def __iter__(self) -> Iterator[LateStep]:
+        for frame, marks in self.places:
+            plan = frame.step.plan
+            assert plan is not None
+            for statement, mark in zip(plan.statements, marks, strict=True):
+                if mark is not None:
+                    step = frame.at(statement.index)
+                    if type(step) is UnreadStep:
+                        yield step
+                    else:
+                        # It has got a record meanwhile.
+                        yield UnreadStep(frame.read, frame.block_ids, statement)
+
+
 def find_step(execution: Execution, step_id: str) -> StepRecord | None:
-    """Return a step of the execution, also one that was left as its store has it. Raises StoreCorrupt."""
+    """Return a step of the execution, also one that was left in its store. Raises StoreCorrupt and StoreUnavailable."""
     step = execution.steps.get(step_id)
     if step is not None:
         return step
-    stored = execution.bounds.unread.get(step_id)
+    stored = execution.bounds.unread(step_id)
     return None if stored is None else _record(execution, stored)
 
 
-def _record(execution: Execution, stored: StoredStep) -> StepRecord | None:
+def _record(execution: Execution, stored: LateStep) -> StepRecord | None:
     document, statement = stored.document(), stored.statement
     if statement.plain:
         return None  # Such steps never get a record.

@@ -12,6 +12,7 @@ from typing import NamedTuple, Protocol
 
 from afl.compiled.program import Kind
 from afl.engine.model.records import Frame
+from afl.engine.model.step_rows import Unread
 from afl.engine.model.waiting import LibraryFacet, RetryPlan
 from afl.engine.types import ObjectType, Value
 from afl.engine.values.declared import Fit, Look
@@ -261,16 +262,20 @@ class BlockPlan:
     """One andThen block, case or catch."""
 
     __slots__ = (
+        "by_id",
         "case",
         "cases",
         "first",
         "has_outer_waits",
         "index",
         "is_catch",
+        "is_flat",
         "is_statement_body",
         "label",
+        "leavable",
         "line",
         "name",
+        "progress",
         "script",
         "source",
         "source_text",
@@ -293,6 +298,15 @@ class BlockPlan:
         self.is_statement_body = is_statement_body
         self.statements: tuple[StatementPlan, ...] = ()
         self.yields: tuple[StatementPlan, ...] = ()
+        #: Both by id; and by id in UTF-8 the statements whose complete steps need not be read to continue a run. The
+        #: code that continues runs makes them once.
+        self.by_id: dict[str, StatementPlan] | None = None
+        self.leavable: dict[bytes, StatementPlan] | None = None
+        #: Whether all of its statements are such, and wait for nothing outside; None: nobody has asked yet.
+        self.is_flat: bool | None = None
+        #: By the statements that have steps which are not complete: marks of those that are complete then, the waits of
+        #: each, and the number of marks. Kept by the code that continues runs.
+        self.progress: dict[tuple[int, ...], tuple[list[Unread | None], list[int], int]] = {}
         self.wait_counts: tuple[int, ...] = ()
         #: Indices of the statements that wait for no statement of the block.
         self.first: tuple[int, ...] = ()
@@ -358,7 +372,6 @@ class WorkflowPlan:
         "program",
         "schemas",
         "scripted",
-        "stored_places",
     )
 
     def __init__(
@@ -384,9 +397,6 @@ class WorkflowPlan:
         self.facet_names = facet_names
         #: Whether its runs write rows into their histories by themselves: they wait for events, or continue as new.
         self.keeps_history = any(each.library in _IN_HISTORY for each in facets)
-        #: For a block's id without its workflow's, the statements whose complete steps need not be read to continue a
-        #: run, by their steps' ids without their workflow's. The code that continues runs fills it.
-        self.stored_places: dict[str, dict[str, StatementPlan]] = {}
 
     @property
     def name(self) -> str:

@@ -6,16 +6,17 @@ Attribute maps are replaced, never changed in place: a committed snapshot may sh
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, Protocol
 
+from afl.engine.model.step_rows import Unread, UnreadStep
 from afl.engine.states import EventState, StepState
 from afl.engine.types import Value
 
 if TYPE_CHECKING:
     from afl.engine.model.plan import BlockPlan, FacetPlan, MixinPlan, OuterWait, StatementPlan
-    from afl.engine.model.step_rows import BlockIds, BoundStep, RetryRecord, StoredStep
+    from afl.engine.model.step_rows import BlockIds, BoundStep, LateStep, RetryRecord, StepDocument
     from afl.engine.model.step_values import StepLookup
     from afl.engine.model.store import ErrorRecord
 
@@ -214,6 +215,7 @@ class Frame:
         "missing",
         "owner",
         "parent",
+        "read",
         "ready",
         "sorted",
         "step",
@@ -238,8 +240,10 @@ class Frame:
         self.value: Value = step.foreach_value
         #: The common fields of the rows of its statements' steps; the code that opens the frame sets them.
         self.block_ids: BlockIds
+        #: Returns a step that is marked as unread, by its id; set where there are such.
+        self.read: Callable[[str], StepDocument]
         #: The step of each statement, once created.
-        self.env: list[StepRecord | BoundStep | StoredStep | None] = [None] * len(plan.statements)
+        self.env: list[StepRecord | BoundStep | LateStep | Unread | None] = [None] * len(plan.statements)
         #: For each statement: the number of steps it still waits for.
         self.waiting: list[int] = list(plan.wait_counts)
         #: Statements whose last dependency has completed, to be created when the block runs next.
@@ -253,3 +257,12 @@ class Frame:
         #: The waits outside for a statement of this block: nested frames, with the statement there (None: the foreach
         #: source of the nested block). Filled only where a nested body reads an outer step.
         self.waiters: dict[int, list[tuple[StepRecord, int | None]]] | None = None
+
+    def at(self, index: int) -> StepRecord | BoundStep | LateStep | None:
+        """Return the step of a statement, also one that is marked as unread; None: it is not created yet."""
+        step = self.env[index]
+        if type(step) is Unread:
+            plan = self.step.plan
+            assert plan is not None
+            step = self.env[index] = UnreadStep(self.read, self.block_ids, plan.statements[index])
+        return step  # type: ignore[return-value]  # the mark is of that type

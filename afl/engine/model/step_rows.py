@@ -245,7 +245,7 @@ class StoredStep:
     A block's frame holds it like a bound step, if all that anyone may still want of it are its attributes.
     """
 
-    __slots__ = ("_document", "_read", "change", "content", "id", "revision", "statement")
+    __slots__ = ("_document", "_read", "block", "change", "content", "id", "revision", "statement", "statement_id")
 
     #: For code that reads any step of a frame.
     error: ClassVar[ErrorRecord | None] = None
@@ -258,21 +258,24 @@ class StoredStep:
         content: bytes,
         change: bytes | None,
         read: Callable[[StoredStep], StepDocument],
+        statement_id: bytes = b"",
+        block: bytes = b"",
     ) -> None:
-        """Take the step's stored form, what was written of it since, and what decodes both or raises StoreCorrupt."""
+        """Take the step's stored form, what was written of it since, and what decodes both or raises StoreCorrupt.
+
+        `statement_id` and `block` are what the stored form seems to say, in UTF-8, of the step's statement and of its
+        block's id, without the workflow's: b"" where it is not known, and the step is decoded at once.
+        """
         self.id = step_id
         self.revision = revision
         self.content = content
         self.change = change
         self._read = read
+        self.statement_id = statement_id
+        self.block = block
         self._document: StepDocument | None = None
         #: The statement that it is of; set when it is put into a frame.
         self.statement: StatementPlan
-
-    @property
-    def size(self) -> int:
-        """The number of bytes that the store has of it."""
-        return len(self.content) + len(self.change or b"")
 
     def document(self) -> StepDocument:
         """Return the step's document. Raises StoreCorrupt."""
@@ -287,3 +290,83 @@ class StoredStep:
     @property
     def returns(self) -> Mapping[str, Value]:
         return self.document().returns
+
+
+class StillUnread(Exception):
+    """Someone asks for the attributes of a step that a frame has not read: `Frame.at` returns one that has them."""
+
+
+class Unread:
+    """The mark, in a block's frame, of all complete steps that were not read when their run was."""
+
+    __slots__ = ()
+
+    #: For code that reads any step of a frame.
+    error: ClassVar[ErrorRecord | None] = None
+    reported: ClassVar[bool] = True
+
+    @property
+    def params(self) -> Mapping[str, Value]:
+        raise StillUnread
+
+    @property
+    def returns(self) -> Mapping[str, Value]:
+        raise StillUnread
+
+
+UNREAD: Final = Unread()
+
+
+class UnreadStep:
+    """A complete step that was not read when its run was, after someone has asked for it: its row is found by its id.
+
+    A block's frame holds it like a stored step.
+    """
+
+    __slots__ = ("_block_ids", "_document", "_read", "statement")
+
+    #: For code that reads any step of a frame.
+    error: ClassVar[ErrorRecord | None] = None
+    reported: ClassVar[bool] = True
+
+    def __init__(self, read: Callable[[str], StepDocument], block_ids: BlockIds, statement: StatementPlan) -> None:
+        """`read` returns the document of a step by its id, or raises StoreCorrupt or StoreUnavailable."""
+        self._read = read
+        self._block_ids = block_ids
+        self._document: StepDocument | None = None
+        self.statement = statement
+
+    @property
+    def id(self) -> str:
+        return self._block_ids.step_id(self.statement.key)
+
+    def document(self) -> StepDocument:
+        """Return the step's document. Raises StoreCorrupt and StoreUnavailable."""
+        if self._document is None:
+            self._document = self._read(self.id)
+        return self._document
+
+    @property
+    def params(self) -> Mapping[str, Value]:
+        return self.document().params
+
+    @property
+    def returns(self) -> Mapping[str, Value]:
+        return self.document().returns
+
+
+#: A complete step that is read when someone asks for it.
+LateStep: TypeAlias = StoredStep | UnreadStep
+
+
+class OpenRun(NamedTuple):
+    """What a store has of a run, without its complete steps, as one moment has seen it."""
+
+    #: The steps that are not complete, in any order.
+    steps: list[StepDocument]
+    #: The number of complete ones, their bytes in the store, and the newest revision of any of them.
+    complete: int
+    size: int
+    newest: int
+    #: Returns the document of a step by its id. Raises StoreCorrupt and StoreUnavailable.
+    read: Callable[[str], StepDocument]

@@ -16,7 +16,7 @@ from afl.engine.types import Value
 
 if TYPE_CHECKING:
     from afl.engine.model.records import StepRecord
-    from afl.engine.model.step_rows import BoundStep, StoredStep
+    from afl.engine.model.step_rows import BoundStep, LateStep
 
 #: The mark of a map that is a reference to a step. Agents see it, and stores keep it: never change it.
 MARK = "_facet_ref"
@@ -39,7 +39,7 @@ class LinkedParams(dict[str, Value]):
         self.lookup = lookup
 
 
-def reference_to(step: StepRecord | BoundStep | StoredStep, facet_name: str) -> Value:
+def reference_to(step: StepRecord | BoundStep | LateStep, facet_name: str) -> Value:
     """Return the value that stands for a step."""
     return {MARK: True, "step_id": step.id, "workflow_id": workflow_of(step.id), "facet_name": facet_name}
 

@@ -30,6 +30,7 @@ from afl.engine.model.schedules import ScheduleRow as ScheduleRow
 from afl.engine.model.schedules import ScheduleStore as ScheduleStore
 from afl.engine.model.step_rows import ErrorRecord as ErrorRecord
 from afl.engine.model.step_rows import LiveStep as LiveStep
+from afl.engine.model.step_rows import OpenRun as OpenRun
 from afl.engine.model.step_rows import RetryRecord as RetryRecord
 from afl.engine.model.step_rows import StepDocument as StepDocument
 from afl.engine.model.step_rows import StepRow as StepRow
@@ -47,6 +48,7 @@ from afl.engine.model.workflow_rows import ENDED_STATUSES as ENDED_STATUSES
 from afl.engine.model.workflow_rows import ERROR as ERROR
 from afl.engine.model.workflow_rows import PAUSED as PAUSED
 from afl.engine.model.workflow_rows import RUNNING as RUNNING
+from afl.engine.model.workflow_rows import UNFINISHED_STATUSES as UNFINISHED_STATUSES
 from afl.engine.model.workflow_rows import RunningChange as RunningChange
 from afl.engine.model.workflow_rows import WorkflowChange as WorkflowChange
 from afl.engine.model.workflow_rows import WorkflowHead as WorkflowHead
@@ -226,6 +228,9 @@ class Store(ParkedStore, TimerStore, HistoryStore, ScheduleStore, VisibilityStor
         """Return the workflow's steps, in any order: complete ones in the form in which they are stored, where that is
         cheaper. It is all that is needed to continue the run.
         """
+
+    def load_open(self, workflow_id: str) -> OpenRun | None:
+        """Return the workflow's steps that are not complete; None: the complete ones are read as cheaply with them."""
 
     def revisions(self, workflow_ids: Iterable[str]) -> dict[str, int]:
         """Return the current revision of each; unknown ones are left out."""

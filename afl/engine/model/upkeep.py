@@ -19,11 +19,10 @@ class Ended(NamedTuple):
 
 
 class Created(NamedTuple):
-    """A workflow's place in the order of creation, and its status."""
+    """The place of a workflow that has not ended, in the order of creation."""
 
     created_at_ms: int
     workflow_id: str
-    status: str
 
 
 class Entry(NamedTuple):
@@ -87,10 +86,13 @@ class Upkeep(Protocol):
     def ended_workflows(self, *, created_before_ms: int, after: Ended | None = None, limit: int = 1_000) -> list[Ended]:
         """Return workflows that have ended and were created before that time, in order of creation."""
 
-    def created_workflows(
+    def unfinished_workflows(
         self, *, created_before_ms: int, after: Created | None = None, limit: int = 1_000
     ) -> list[Created]:
-        """Return workflows that were created before that time, in order of creation, whether they have ended or not."""
+        """Return workflows that have not ended and were created before that time, in order of creation.
+
+        It costs nothing for those that have ended, of which a store may have very many.
+        """
 
     def load_workflows(self, workflow_ids: Sequence[str]) -> list[WorkflowRow]:
         """Return the rows of these workflows, in any order; unknown ones are left out."""

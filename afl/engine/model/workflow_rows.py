@@ -12,6 +12,7 @@ from afl.engine.types import Value
 #: Stored statuses of workflows. PAUSED: at a fixed point with unanswered events. RUNNING: more to do (runnable).
 RUNNING, PAUSED, COMPLETED, ERROR, CANCELLED = "RUNNING", "PAUSED", "COMPLETED", "ERROR", "CANCELLED"
 ENDED_STATUSES = frozenset({COMPLETED, ERROR, CANCELLED})
+UNFINISHED_STATUSES = frozenset({RUNNING, PAUSED})
 
 _NO_VALUES: Mapping[str, Value] = {}
 

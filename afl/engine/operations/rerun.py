@@ -330,25 +330,25 @@ def _add_readers(rows: RunRows, block: StepRecord, frame: Frame, readers: dict[s
     whole = documents[block.id]
     if block.block is None:
         for wait in plan.source_waits:
-            outer = awaited_frame(frame, wait).env[wait.index]
+            outer = awaited_frame(frame, wait).at(wait.index)
             if outer is not None:
                 readers[outer.id].append(whole)
         if plan.splits:
             return
     for statement in plan.statements:
-        step = frame.env[statement.index]
+        step = frame.at(statement.index)
         if step is None:
             continue
         for index in statement.waits:
-            inner = frame.env[index]
+            inner = frame.at(index)
             if inner is not None:
                 readers[inner.id].append(documents[step.id])
         for wait in statement.outer_waits:
-            outer = awaited_frame(frame, wait).env[wait.index]
+            outer = awaited_frame(frame, wait).at(wait.index)
             if outer is not None:
                 readers[outer.id].append(documents[step.id])
     yields = [each for each in rows.inside(block.id) if each.object_type == ObjectType.YIELD_ASSIGNMENT]
     for wait in plan.yield_waits:
-        outer = awaited_frame(frame, wait).env[wait.index]
+        outer = awaited_frame(frame, wait).at(wait.index)
         if outer is not None:
             readers[outer.id] += yields

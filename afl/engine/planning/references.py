@@ -15,7 +15,7 @@ from afl.engine.errors import ReferenceError
 from afl.engine.expressions.expression import walk_members
 from afl.engine.model.plan import Default, Expression, FacetPlan, OuterWait, StatementPlan
 from afl.engine.model.records import Frame, StepRecord, sibling_frame
-from afl.engine.model.step_rows import BoundStep, StoredStep
+from afl.engine.model.step_rows import BoundStep, LateStep, StillUnread
 from afl.engine.model.step_values import lookup_of, reference_to, walk_through_steps
 from afl.engine.types import Value
 
@@ -151,7 +151,7 @@ class _Found(NamedTuple):
     """A step that a reference names: makes readers of the whole step, and readers of its attributes."""
 
     statement: StatementPlan
-    step: Callable[[], Callable[[Frame], StepRecord | BoundStep | StoredStep]]
+    step: Callable[[], Callable[[Frame], StepRecord | BoundStep | LateStep]]
     attribute: Callable[[str, str], Expression]
 
 
@@ -259,7 +259,7 @@ def _after_attributes(around: list[int], name: str, outermost: Expression) -> Ex
     return read
 
 
-def _attribute(step: StepRecord | BoundStep | StoredStep, attribute: str, text: str) -> Value:
+def _attribute(step: StepRecord | BoundStep | LateStep, attribute: str, text: str) -> Value:
     if attribute in step.returns:
         return step.returns[attribute]
     try:
@@ -271,8 +271,12 @@ def _attribute(step: StepRecord | BoundStep | StoredStep, attribute: str, text: 
 
 def _local_attribute(index: int, attribute: str, text: str) -> Expression:
     def read(frame: Frame) -> Value:
-        step: StepRecord | BoundStep | StoredStep = frame.env[index]  # type: ignore[assignment]  # complete, or not asked for
-        returns = step.returns
+        step: StepRecord | BoundStep | LateStep = frame.env[index]  # type: ignore[assignment]  # complete, or not asked for
+        try:
+            returns = step.returns
+        except StillUnread:
+            step = frame.at(index)  # type: ignore[assignment]  # as above
+            returns = step.returns
         if attribute in returns:
             return returns[attribute]
         params = step.params
@@ -292,9 +296,9 @@ def _step_value(found: _Found) -> Expression:
     return lambda frame: reference_to(step(frame), statement.facet_name)
 
 
-def _step_at(depth: int, index: int) -> Callable[[Frame], StepRecord | BoundStep | StoredStep]:
-    def find(frame: Frame) -> StepRecord | BoundStep | StoredStep:
-        step = _frame_at(frame, depth).env[index]
+def _step_at(depth: int, index: int) -> Callable[[Frame], StepRecord | BoundStep | LateStep]:
+    def find(frame: Frame) -> StepRecord | BoundStep | LateStep:
+        step = _frame_at(frame, depth).at(index)
         assert step is not None
         return step
 
@@ -305,9 +309,9 @@ def _owner_at(depth: int) -> Callable[[Frame], StepRecord]:
     return lambda frame: _frame_at(frame, depth).owner
 
 
-def _sibling_at(depth: int, sibling: int, index: int) -> Callable[[Frame], StepRecord | BoundStep | StoredStep]:
-    def find(frame: Frame) -> StepRecord | BoundStep | StoredStep:
-        step = sibling_frame(_frame_at(frame, depth), sibling).env[index]
+def _sibling_at(depth: int, sibling: int, index: int) -> Callable[[Frame], StepRecord | BoundStep | LateStep]:
+    def find(frame: Frame) -> StepRecord | BoundStep | LateStep:
+        step = sibling_frame(_frame_at(frame, depth), sibling).at(index)
         assert step is not None
         return step
 
@@ -316,7 +320,7 @@ def _sibling_at(depth: int, sibling: int, index: int) -> Callable[[Frame], StepR
 
 def _outer_attribute(depth: int, index: int, attribute: str, text: str) -> Expression:
     def read(frame: Frame) -> Value:
-        step = _frame_at(frame, depth).env[index]
+        step = _frame_at(frame, depth).at(index)
         assert step is not None
         return _attribute(step, attribute, text)
 

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Final
 
 from afl.compiled.program import CompiledProgram
-from afl.core.ids import event_id_of, split_event_id
+from afl.core.ids import RESERVED, event_id_of, split_event_id
 from afl.engine.errors import StoreCorrupt, VersionMismatchError
 from afl.engine.model.entities import TaskDefinition, TaskState
 from afl.engine.model.plan import WorkflowPlan
@@ -293,7 +293,7 @@ class Inspection:
         after = ""
         while page := self.store.schedules(after=after):
             after = page[-1].id
-            self._count("schedules", len(page))
+            self._count("schedules", sum(not row.id.startswith(RESERVED) for row in page))
             for row in page:
                 fault = None if self.schedule_fault is None else self.schedule_fault(row)
                 if fault is not None:

@@ -15,6 +15,7 @@ from afl.engine.errors import PositionLost, WorkflowConflict
 from afl.engine.model.entities import LogDefinition, TaskDefinition
 from afl.engine.model.store import (
     Batch,
+    OpenRun,
     ParkedRecord,
     Position,
     RunningChange,
@@ -26,6 +27,8 @@ from afl.engine.model.store import (
     WorkflowRow,
 )
 from afl.engine.model.store_identity import StoreIdentity, new_store_id
+from afl.engine.states import StepState
+from afl.engine.values.sizes import TooDeep, attribute_bytes
 from afl.engine.versions import WRITTEN, check_versions
 from afl.stores.documents import versions_of
 from afl.stores.memory.history import KeptHistory, MemoryHistory
@@ -223,6 +226,21 @@ class MemoryStore(MemoryParked, MemoryTimers, MemoryHistory, MemorySchedules, Me
     def load_run(self, workflow_id: str) -> list[StepDocument | StoredStep]:
         """Return the workflow's steps; see `Store`."""
         return [*self.load_steps(workflow_id)]
+
+    def load_open(self, workflow_id: str) -> OpenRun | None:
+        """Return the workflow's steps that are not complete; see `Store`."""
+        with self._lock:
+            kept = self._steps.get(workflow_id)
+            steps = {} if kept is None else kept.by_id()
+            within, complete = f"{workflow_id}:", StepState.STATEMENT_COMPLETE
+            left = {key: step for key, step in steps.items() if step.state == complete and key.startswith(within)}
+            others = [step for step in steps.values() if step.id not in left]
+        try:
+            size = sum(attribute_bytes(step.params) + attribute_bytes(step.returns) for step in left.values())
+        except TooDeep:
+            return None
+        newest = max((step.revision for step in left.values()), default=0)
+        return OpenRun(others, len(left), size, newest, left.__getitem__)
 
     def revisions(self, workflow_ids: Iterable[str]) -> dict[str, int]:
         """Return the current revision of each workflow; unknown ones are left out."""

@@ -112,16 +112,18 @@ class MemoryUpkeep(PublicUpkeep):
             ]
         return nsmallest(limit, (ended for ended in found if after is None or ended > after))
 
-    def created_workflows(
+    def unfinished_workflows(
         self, *, created_before_ms: int, after: Created | None = None, limit: int = 1_000
     ) -> list[Created]:
-        """Return workflows in order of creation; see `Upkeep`."""
+        """Return workflows that have not ended, in order of creation; see `Upkeep`."""
         with self._lock:
             rows = [row.workflow if isinstance(row, RunningChange) else row for row in self._workflows.values()]
         found = (
-            Created(row.created_at_ms, row.id, row.status) for row in rows if row.created_at_ms < created_before_ms
+            Created(row.created_at_ms, row.id)
+            for row in rows
+            if row.status not in ENDED_STATUSES and row.created_at_ms < created_before_ms
         )
-        return nsmallest(limit, (one for one in found if after is None or one[:2] > after[:2]))
+        return nsmallest(limit, (one for one in found if after is None or one > after))
 
     def load_workflows(self, workflow_ids: Sequence[str]) -> list[WorkflowRow]:
         """Return the rows of these workflows; see `Upkeep`."""

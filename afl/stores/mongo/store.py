@@ -207,6 +207,9 @@ class MongoStore(
         """Return the workflow's steps; see `Store`."""
         return [*self.load_steps(workflow_id)]
 
+    def load_open(self, workflow_id: str) -> None:
+        """Return None: all steps are read at once; see `Store`."""
+
     def revisions(self, workflow_ids: Iterable[str]) -> dict[str, int]:
         """Return the current revision of each workflow; unknown ones are left out."""
         wanted = [key_of(workflow_id) for workflow_id in set(workflow_ids)]

@@ -17,7 +17,7 @@ from pymongo.collection import Collection
 
 from afl.core.text.printable import printable
 from afl.engine.errors import StoreCorrupt, StoreUnavailable, WorkflowConflict
-from afl.engine.model.store import ENDED_STATUSES, WorkflowRow
+from afl.engine.model.store import ENDED_STATUSES, UNFINISHED_STATUSES, WorkflowRow
 from afl.engine.model.store_identity import MARKS_KEPT, StoreIdentity, new_store_id
 from afl.engine.model.tombstones import PURGED, PURGING, Tombstone
 from afl.engine.model.upkeep import Burial, Created, Ended, Entry, OwnCheck, StepEntry
@@ -186,21 +186,21 @@ class MongoUpkeep(PublicUpkeep):
                 "workflow", oldest.limit(limit), lambda found: Ended(found["created_at_ms"], text_of(found["_id"]))
             )
 
-    def created_workflows(
+    def unfinished_workflows(
         self, *, created_before_ms: int, after: Created | None = None, limit: int = 1_000
     ) -> list[Created]:
-        """Return workflows in order of creation; see `Upkeep`."""
-        wanted: dict[str, Any] = {"created_at_ms": {"$lt": created_before_ms}}
+        """Return workflows that have not ended, in order of creation; see `Upkeep`."""
+        wanted: dict[str, Any] = {
+            "status": {"$in": sorted(UNFINISHED_STATUSES)}, "created_at_ms": {"$lt": created_before_ms}
+        }  # fmt: skip
         if after is not None:
             wanted["$or"] = _behind(after)
         with self._reading(WORKFLOWS) as workflows:
-            oldest = workflows.find(wanted, {"created_at_ms": 1, "status": 1}).sort(
+            oldest = workflows.find(wanted, {"created_at_ms": 1}).sort(
                 [("created_at_ms", ASCENDING), ("_id", ASCENDING)]
             )
             return self._taken(
-                "workflow",
-                oldest.limit(limit),
-                lambda found: Created(found["created_at_ms"], text_of(found["_id"]), found["status"]),
+                "workflow", oldest.limit(limit), lambda found: Created(found["created_at_ms"], text_of(found["_id"]))
             )
 
     def load_workflows(self, workflow_ids: Sequence[str]) -> list[WorkflowRow]:

@@ -10,6 +10,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
+from afl.core.ids import RESERVED
 from afl.engine.errors import StoreCorrupt, StoreUnavailable
 from afl.stores.sqlite.schema import open_store_file, speaking
 from afl.stores.sqlite.waiting import holders_of
@@ -33,10 +34,11 @@ _OF_WORKFLOWS: Final[Mapping[str, str]] = {
     "tombstones": "key",
     "schedule": "id",
 }
-#: Tables that every file has whole.
-_IN_ALL: Final = frozenset({"program"})
+#: Tables that every file has whole. Locks are among them: that a store holds encrypted values is one, and each file has
+#: to say so.
+_IN_ALL: Final = frozenset({"program", "locks"})
 #: Tables of what belongs to no workflow: the first file has them.
-_IN_FIRST: Final = frozenset({"runners", "tasks", "logs", "servers", "locks", "handler_registrations"})
+_IN_FIRST: Final = frozenset({"runners", "tasks", "logs", "servers", "handler_registrations"})
 _IDENTITY: Final = "store"
 _OUTBOX, _POSITION = "outbox", "position"
 #: All tables, for a test: each has to be in one of these.
@@ -124,10 +126,12 @@ def _insert(
     columns: Sequence[str],
     placed: Sequence[tuple[Sequence[Any], int | None]],
 ) -> None:
-    verb = "INSERT OR IGNORE" if table in _IN_ALL else "INSERT"
-    statement = f"{verb} INTO {table}({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"
+    into = f"INTO {table}({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"
+    # What every file has, several sources have: the first one's is taken.
+    everywhere = [row for row, at in placed if at is None]
     for index, target in enumerate(targets):
-        target.executemany(statement, [row for row, at in placed if at is None or at == index])
+        target.executemany(f"INSERT OR IGNORE {into}", everywhere)
+        target.executemany(f"INSERT {into}", [row for row, at in placed if at == index])
 
 
 def _indexes(
@@ -146,7 +150,10 @@ def _indexes(
     key = found[_OF_WORKFLOWS[table]]
     if table == "step":
         key = public.get(key, key)
-    return placing.of_workflow(text_of(key).partition(":")[0])
+    name = text_of(key)
+    if table == "schedule" and name.startswith(RESERVED):
+        return None
+    return placing.of_workflow(name.partition(":")[0])
 
 
 def _index_of_record(lane: str, key: bytes | None, placing: Placing) -> int:

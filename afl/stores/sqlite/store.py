@@ -16,7 +16,7 @@ from afl.core.clock import Clock, SystemClock
 from afl.core.probes import Probe, no_probe
 from afl.engine.errors import ConcurrencyError, StoreCorrupt, WorkflowConflict
 from afl.engine.model.entities import TaskDefinition, TaskState
-from afl.engine.model.store import Batch, Position, StepDocument, StoredStep, WorkflowRow
+from afl.engine.model.store import Batch, OpenRun, Position, StepDocument, StoredStep, WorkflowRow
 from afl.engine.versions import VERSIONS
 from afl.stores.damaged_rows import damaged, taken
 from afl.stores.documents import DAMAGE, decode_step, decode_workflow, encode_value, with_counters
@@ -70,7 +70,7 @@ from afl.stores.sqlite.rows import (
 )
 from afl.stores.sqlite.schedules import SqliteSchedules
 from afl.stores.sqlite.schema import open_store_file
-from afl.stores.sqlite.stored_runs import run_of
+from afl.stores.sqlite.stored_runs import open_run_of, run_of
 from afl.stores.sqlite.timers import SqliteTimers, write_timers
 from afl.stores.sqlite.upkeep import SqliteUpkeep, drop_executions
 from afl.stores.sqlite.visibility import SqliteVisibility
@@ -253,6 +253,10 @@ class SqliteStore(
     def load_run(self, workflow_id: str) -> list[StepDocument | StoredStep]:
         """Return the workflow's steps, the complete ones undecoded; see `Store`."""
         return run_of(self._file, self._path, workflow_id)
+
+    def load_open(self, workflow_id: str) -> OpenRun:
+        """Return the workflow's steps that are not complete; see `Store`."""
+        return open_run_of(self._file, self._path, workflow_id)
 
     def revisions(self, workflow_ids: Iterable[str]) -> dict[str, int]:
         """Return the current revision of each workflow; unknown ones are left out."""

@@ -11,7 +11,7 @@ from typing import Final, TypeVar
 
 from afl.core.text.printable import printable
 from afl.engine.errors import StoreCorrupt
-from afl.engine.model.store import ENDED_STATUSES, WorkflowRow
+from afl.engine.model.store import ENDED_STATUSES, UNFINISHED_STATUSES, WorkflowRow
 from afl.engine.model.store_identity import StoreIdentity, new_store_id, this_host
 from afl.engine.model.tombstones import PURGED, PURGING, Tombstone
 from afl.engine.model.upkeep import Burial, Created, Ended, Entry, OwnCheck, StepEntry
@@ -40,8 +40,10 @@ SELECT id, created_at_ms FROM workflow
 WHERE status IN ({", ".join("?" * len(ENDED_STATUSES))}) AND created_at_ms < ? AND (created_at_ms, id) > (?, ?)
 ORDER BY created_at_ms, id LIMIT ?
 """
-_SELECT_CREATED: Final = """
-SELECT id, created_at_ms, status FROM workflow WHERE created_at_ms < ? AND (created_at_ms, id) > (?, ?)
+#: In the order of the other index it would read all that have ended.
+_SELECT_UNFINISHED: Final = f"""
+SELECT id, created_at_ms FROM workflow INDEXED BY workflow_status
+WHERE status IN ({", ".join("?" * len(UNFINISHED_STATUSES))}) AND created_at_ms < ? AND (created_at_ms, id) > (?, ?)
 ORDER BY created_at_ms, id LIMIT ?
 """
 #: A step's id starts with its workflow's, unless it was saved by hand.
@@ -231,15 +233,13 @@ class SqliteUpkeep(PublicUpkeep):
         wanted = (*sorted(ENDED_STATUSES), created_before_ms, at_ms, key_of(workflow_id), limit)
         return self._file.read("workflow", _SELECT_ENDED, wanted, lambda row: Ended(row[1], text_of(row[0])))
 
-    def created_workflows(
+    def unfinished_workflows(
         self, *, created_before_ms: int, after: Created | None = None, limit: int = 1_000
     ) -> list[Created]:
-        """Return workflows in order of creation; see `Upkeep`."""
-        at_ms, workflow_id, _ = after or Created(-1, "", "")
-        wanted = (created_before_ms, at_ms, key_of(workflow_id), limit)
-        return self._file.read(
-            "workflow", _SELECT_CREATED, wanted, lambda row: Created(row[1], text_of(row[0]), row[2])
-        )
+        """Return workflows that have not ended, in order of creation; see `Upkeep`."""
+        at_ms, workflow_id = after or Created(-1, "")
+        wanted = (*sorted(UNFINISHED_STATUSES), created_before_ms, at_ms, key_of(workflow_id), limit)
+        return self._file.read("workflow", _SELECT_UNFINISHED, wanted, lambda row: Created(row[1], text_of(row[0])))
 
     def load_workflows(self, workflow_ids: Sequence[str]) -> list[WorkflowRow]:
         """Return the rows of these workflows; see `Upkeep`."""

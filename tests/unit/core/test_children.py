@@ -15,7 +15,7 @@ from tests.eventually import eventually
 
 #: Notes each start in a file, then does what it is told to.
 _PROGRAM = """
-import os, pathlib, signal, sys, time
+import os, pathlib, signal, sys
 note, *words = sys.argv[1:]
 starts = pathlib.Path(note)
 with starts.open("a") as file:
@@ -32,7 +32,7 @@ if words[0] == "stubborn":
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
 starts.with_suffix(".ready").touch()
 while True:
-    time.sleep(0.05)
+    signal.pause()
 """
 
 QUICK = Backoff(first_s=0.01, longest_s=0.02)

@@ -84,7 +84,9 @@ from afl.core.process.stopping import StopFlag
 with signals_handled(lambda number: 130), draining(lambda: None, lambda: "a handler", limit_s={limit_s}, limit_code=3):
     {inside}
         print("ready", flush=True)
-        time.sleep(600)
+        # Python handles no signal that comes just before a sleep until that is over.
+        while True:
+            time.sleep(0.05)
 """
 #: A part that drains by itself, without a limit of its own, inside of what has one.
 PART = 'with draining(lambda: None, lambda: "a part"):'

@@ -28,6 +28,8 @@ WAYS: tuple[Way, ...] = ("hot", "watched", "read back")
 class _Watcher:
     """A trace that looks away."""
 
+    sees_moves = True
+
     def __getattr__(self, name: str) -> Callable[..., None]:
         return lambda *_, **__: None
 

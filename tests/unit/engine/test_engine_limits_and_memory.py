@@ -24,6 +24,7 @@ from afl.stores.memory.store import MemoryStore
 from afl.stores.public.persistence import EngineStore
 from afl.stores.sqlite.store import SqliteStore
 from tests.unit.engine.running import Engine, compiled, failure_of
+from tests.worlds.compiled import interpreted_only
 
 ASK = """
     event facet E(n: Long) => (n: Long)
@@ -249,6 +250,7 @@ class Interleaving:
         return self._within
 
 
+@interpreted_only
 def test_a_result_tells_what_its_own_thread_has_committed_and_nothing_of_what_another_then_does() -> None:
     store = HoldsTheEnd()
     engine = Engine(ASK, store=store)

@@ -10,6 +10,7 @@ from tests.unit.engine.driven import WAYS, DrivenRun
 from tests.unit.engine.mixed_programs import mixed_program
 from tests.unit.engine.nested_programs import branching_program, nested_program
 from tests.unit.engine.running import compiled
+from tests.worlds.compiled import interpreted_only
 
 #: A workflow with a catch of its own, which the random ones have not.
 CAUGHT = """
@@ -39,6 +40,7 @@ def kind_by_type(step: StepRecord) -> StepKind:
     return StepKind.MIXIN if step.object_type == ObjectType.FACET else StepKind.STATEMENT
 
 
+@interpreted_only
 def test_each_kind_of_step_uses_the_slots_of_its_kind() -> None:
     used: dict[StepKind, set[str]] = defaultdict(set)
 
@@ -60,6 +62,7 @@ def test_each_kind_of_step_uses_the_slots_of_its_kind() -> None:
     }
 
 
+@interpreted_only
 def test_a_slot_that_every_kind_uses_is_in_no_kinds_list() -> None:
     for name in OF_SOME:
         assert any(name not in slots for slots in KIND_SLOTS.values()), name

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from afl.core.text.exception_text import exception_text
 from afl.engine import limits
-from afl.engine.errors import EvaluationError, StoreCorrupt
+from afl.engine.errors import EvaluationError, StoreCorrupt, StoreUnavailable
 from afl.engine.execution.events import wait_for_room
 from afl.engine.execution.execution import Execution
 from afl.engine.execution.making import make_case, make_instance
@@ -97,7 +97,7 @@ def _holds(execution: Execution, step: StepRecord, frame: Frame, case: CasePlan)
     assert case.condition is not None
     try:
         value = case.condition(frame)
-    except (MemoryError, StoreCorrupt):
+    except (MemoryError, StoreCorrupt, StoreUnavailable):
         raise
     except Exception as error:  # noqa: BLE001 - whatever it is, the case does not run
         why = exception_text(error)
