@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 
 from afl.core.clock import Clock, MonotonicClock
@@ -77,6 +78,10 @@ class EvaluatorContext:
     def all_workflows(self) -> EngineStore:
         """The store that has every workflow of the deployment, for reading."""
         return self.store if self.part is None else self.part.everything
+
+    def hiding_inputs(self, program: str, workflow: str) -> AbstractContextManager[None]:
+        """Raise errors about a workflow's inputs from inside without the values of its sensitive ones."""
+        return nullcontext() if self.sensitive is None else self.sensitive.hiding_inputs(program, workflow)
 
     def own(self, message: Message) -> Message:
         """Return a message that is for this evaluator's store. Raises OfAnotherPart for any other."""

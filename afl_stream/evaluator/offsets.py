@@ -16,6 +16,7 @@ from afl_stream.errors import StreamError
 from afl_stream.settings.store_files import is_of_embedded_log
 from afl_stream.transport import (
     Admin,
+    BrokerUnavailable,
     Consumer,
     Record,
     TopicPartition,
@@ -161,7 +162,7 @@ class StoredOffsets:
             if found is None:
                 raise UnknownTopic(partition.topic)
             position = Position(self._cluster_id, *partition, found.topic_id)
-            bounds = consumer.watermarks(partition)
+            bounds = _bounds_of_listed(consumer, partition)
             self._ends[partition] = bounds.high
             moves[partition] = self._continued(partition, position, stored, bounds)
         new_moves = [move for move in moves.values() if move.replaces is not None or move.next_offset != move.expected]
@@ -268,3 +269,15 @@ class StoredOffsets:
         for partition, next_offset in ends.items():
             if partition in self._next:
                 self._next[partition] = next_offset
+
+
+def _bounds_of_listed(consumer: Consumer, partition: TopicPartition) -> Watermarks:
+    """Return the bounds of a partition whose topic the broker has just listed. Raises BrokerUnavailable.
+
+    A broker that starts or stops may know a topic one moment and not the next. If it was deleted in between, the next
+    look does not list it.
+    """
+    try:
+        return consumer.watermarks(partition)
+    except UnknownTopic as error:
+        raise BrokerUnavailable(f"topic {partition.topic} is listed, and its bounds are not known: {error}") from error

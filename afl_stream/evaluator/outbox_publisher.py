@@ -295,6 +295,9 @@ class OutboxPublisher:
         self._away = None
         for _ in range(len(self._retries)):
             self._send_row(self._retries.popleft())
+        self._raise_away()
+
+    def _raise_away(self) -> None:
         if self._away is not None:
             raise self._away
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from afl.compiled.program import ProgramError
+from afl.core.errors import AFLError
 from afl.core.trace_context import context_of
 from afl.engine.model.plan import WorkflowPlan
 from afl.engine.model.store import CANCELLED, ENDED_STATUSES, RUNNING, WorkflowRow
@@ -22,10 +23,11 @@ from afl_stream.evaluator.outcomes import Outcome
 from afl_stream.evaluator.runs import is_taken
 from afl_stream.registry.errors import SchemaRefused
 from afl_stream.run_errors import IfExistsUnknown
+from afl_stream.sensitive.marks import marked_names
 from afl_stream.wire.bounded_texts import kept_name, kept_reason
 from afl_stream.wire.command_answers import APPLIED
 from afl_stream.wire.headers import IF_EXISTS_HEADER, TRACE_PARENT, IfExists, header
-from afl_stream.wire.messages import CancelWorkflow, DescribeWorkflow, StartWorkflow
+from afl_stream.wire.messages import CancelWorkflow, Command, DescribeWorkflow, StartWorkflow
 
 if TYPE_CHECKING:
     from afl_stream.evaluator.context import EvaluatorContext
@@ -54,22 +56,37 @@ def start(context: EvaluatorContext, unit: UnitOfWork, command: StartWorkflow, r
         # Runs that exist wait for such a schema; a new one would only wait beside them.
         raise ProgramError(f"{name} is not started: {error}") from error
     check_topics(context, plan)
-    execution = context.workflows.start(
-        plan,
-        command.workflow_id,
-        dict(command.inputs),  # type: ignore[arg-type]  # decoded values
-        unit.now_ms,
-        runner_id=kept_name(command.requested_by) or "",
-        # From here on it is this deployment's: pollers leave all but the answers to its evaluators.
-        lane=context.lanes.lane_of(command.workflow_id),
-        traceparent=header(record.headers, TRACE_PARENT),
-        trace_context=_trace_of(context, command.workflow_id, record),
-    )
+    with context.hiding_inputs(program.fingerprint, name):
+        execution = context.workflows.start(
+            plan,
+            command.workflow_id,
+            dict(command.inputs),  # type: ignore[arg-type]  # decoded values
+            unit.now_ms,
+            runner_id=kept_name(command.requested_by) or "",
+            # From here on it is this deployment's: pollers leave all but the answers to its evaluators.
+            lane=context.lanes.lane_of(command.workflow_id),
+            traceparent=header(record.headers, TRACE_PARENT),
+            trace_context=_trace_of(context, command.workflow_id, record),
+        )
     unit.external.adopt(execution)
     unit.add(execution)
     unit.outputs.tell(execution.id, "workflow.started", workflow=plan.name, command_id=command.command_id)
     unit.evaluate(execution)
     return Outcome.APPLIED
+
+
+def with_named_inputs(context: EvaluatorContext, record: Record, command: Command) -> Record:
+    """Return the record of a refused start with headers that name its sensitive inputs: its writer may know none.
+
+    A dead letter is read by people, and by audits that know no program.
+    """
+    if context.sensitive is None or not isinstance(command, StartWorkflow) or marked_names(record.headers):
+        return record
+    try:
+        program, name = context.definitions.find(command.workflow, command.program)
+    except AFLError:
+        return record
+    return record._replace(headers=(*record.headers, *context.sensitive.of_start(program, name, command.inputs)))
 
 
 def _if_exists(record: Record) -> IfExists | None:

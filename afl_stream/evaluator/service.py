@@ -14,7 +14,7 @@ from afl.core.probes import Probe, no_probe
 from afl.core.process.collector import tune_collector as tune_collector
 from afl.core.process.stopping import Stop
 from afl.core.text.warning_limits import LimitedLog
-from afl.engine.execution.ports import Trace
+from afl.engine.execution.ports import FailureText, Trace
 from afl.engine.execution.run_bounds import RunLimits
 from afl.engine.execution.scripts import ScriptRunner
 from afl.engine.workflow_cache import WorkflowCache
@@ -142,7 +142,7 @@ class EvaluatorService:
         values = OutgoingValues(ProgramMarks(store, config.sensitive.patterns), sealer, config.sensitive)
         dispatch = self._dispatch(lanes, tokens, watching, tracing, values)
         trace = partial(TelemetryTrace, watching, values.shown_outputs) if watching is not None else None
-        workflows = _workflows(config.evaluator, store, _outgoing(config, dispatch), trace)
+        workflows = _workflows(config.evaluator, store, _outgoing(config, dispatch), trace, values.failure_text)
         clock = clock or SystemClock()
         claim = DeploymentStore(
             store, definitions, transport, self._topology, clock, codec.keep_announced, probe, monotonic_s, part
@@ -363,6 +363,7 @@ def _workflows(
     store: EngineStore,
     outgoing: DispatchByMode | StepMilestones,
     trace: Callable[[], Trace] | None,
+    failure_text: FailureText,
 ) -> WorkflowCache:
     return WorkflowCache(
         store,
@@ -373,6 +374,7 @@ def _workflows(
         max_open_events=settings.max_unanswered_events,
         runs_scripts=settings.allow_scripts,
         deadlines=_deadlines(settings),
+        failure_text=failure_text,
         run_limits=RunLimits(
             max_steps=settings.max_workflow_steps,
             max_payload_bytes=settings.max_payload_bytes,

@@ -98,7 +98,7 @@ class UnitOfWork:
         self.now_ms = context.clock.now_ms()
         self.batch = Batch(now_ms=self.now_ms, values_checked=True)
         self.outcomes: Counter[Outcome] = Counter()
-        self._lines = lines_for(self.now_ms, context.config)
+        self._lines = lines_for(self.now_ms, context.config, context.sensitive)
         #: Workflows over their budget: committed as runnable, they continue in a later batch.
         self.over_budget: list[str] = []
         #: Runnable workflows that had no turn: others took the time for it.
@@ -156,7 +156,7 @@ class UnitOfWork:
             outcome = self._faulty(record, error)
         self.outcomes[outcome] += 1
         if self._tracing is not None:
-            self._worked_on.append((record, outcome.value))
+            self._worked_on.append((record, outcome))
         if self._lines is not None:
             self._lines.note(message, outcome, self._executions)
         return outcome
@@ -223,7 +223,7 @@ class UnitOfWork:
             self.confirm(command.workflow_id)
             # Last: a row that cannot be read makes this raise above, and the record a dead letter there, once.
             said = f"{type(command).__name__} of run {command.workflow_id} is refused"
-            self.outputs.dead_letter(record, error, said)
+            self.outputs.dead_letter(run_commands.with_named_inputs(self._context, record, command), error, said)
             return Outcome.REJECTED
 
     def _refuse(self, command: Command, error: Exception) -> None:
@@ -388,7 +388,7 @@ class UnitOfWork:
         self.outputs.committed()
         self.external.committed()
         if self._tracing is not None:
-            self._tracing.committed(self._worked_on, self._began_ns, self._run_of, self._ending)
+            self._tracing.committed(self._worked_on, self._began_ns, self.changed, self._run_of, self._ending)
         executions = [execution for execution in self._executions.values() if execution is not None]
         if self._context.telemetry is not None:
             for execution in executions:

@@ -92,10 +92,14 @@ class BatchAttempts:
                 break
             handled += len(ahead.records)
             ahead = self._process(ahead.records, [], ahead, left)
+        self._raise_late()
+        return handled
+
+    def _raise_late(self) -> None:
+        """Raise, once, why records could not be read ahead."""
         late, self._late = self._late, None
         if late is not None:
             raise late
-        return handled
 
     def _process(self, records: list[Record], turns: list[Turn], computed: Ahead | None, left: int) -> Ahead | None:
         """Handle one batch; return the next one, if it was computed meanwhile. At most `left` more may be."""

@@ -73,7 +73,7 @@ class BatchCommits:
         self._timers = timers
         self._probe = probe
         self._consumer = consumer
-        self._thread: ThreadPoolExecutor | None = None
+        self._committer: ThreadPoolExecutor | None = None
         self._flight: _Flight | None = None
         self.outcomes: Counter[Outcome] = Counter()
         self.events = EventCounts()
@@ -109,17 +109,17 @@ class BatchCommits:
         Raises what `commit` raises, as far as it is known before the wait.
         """
         self.complete()
-        if self._thread is None:
-            self._thread = ThreadPoolExecutor(1, thread_name_prefix="afl-commit")
+        if self._committer is None:
+            self._committer = ThreadPoolExecutor(1, thread_name_prefix="afl-commit")
             # It runs before a transaction waits for it: where no thread can be started, none is left open.
-            self._thread.submit(int).result()
+            self._committer.submit(int).result()
         batch, began_s = self._prepared(unit, ends), self._began_s()
         try:
             finish = self._context.store.stage_batch(batch)
         except BaseException as error:
             self._refused(batch, error)
             raise
-        self._flight = _Flight(unit, batch, ends, self._thread.submit(finish), began_s)
+        self._flight = _Flight(unit, batch, ends, self._committer.submit(finish), began_s)
 
     def complete(self) -> None:
         """Wait for the commit in flight, if there is one, and do what follows it. Raises what `commit` raises."""
@@ -156,8 +156,8 @@ class BatchCommits:
     def close(self) -> None:
         """End the thread. A commit in flight is waited for."""
         self.abandon()
-        if self._thread is not None:
-            self._thread.shutdown()
+        if self._committer is not None:
+            self._committer.shutdown()
 
     def _prepared(self, unit: UnitOfWork, ends: Mapping[TopicPartition, int]) -> Batch:
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
+from afl.engine.errors import StoreUnavailable
 from afl.engine.execution.execution import Execution
 from afl.engine.execution.iteration import run_iteration
 from afl.engine.model.plan import WorkflowPlan
@@ -32,7 +33,8 @@ def run_to_fixed_point(context: EvaluatorContext, unit: UnitOfWork, execution: E
 
     An execution that continues as new is followed by the next one at once, and the budget is that of all of them: a
     workflow that continues without end yields its turn like any other. Its time is that of this thread's work: what
-    others on the machine take is not the workflow's. Raises NotEvaluable: the unit must be dropped.
+    others on the machine take is not the workflow's. Raises NotEvaluable, and StoreUnavailable of a step that is read
+    late: the unit must be dropped.
     """
     settings, busy_s = context.config.evaluator, context.busy_s
     steps, until_s = 0, 0.0
@@ -48,7 +50,7 @@ def run_to_fixed_point(context: EvaluatorContext, unit: UnitOfWork, execution: E
                 bounds = execution.bounds
                 most_bytes = bounds.state_bytes + settings.workflow_budget_bytes
                 bounds.begin()
-        except EarlierCommitFailed:
+        except (EarlierCommitFailed, StoreUnavailable):
             raise
         except Exception as error:
             raise NotEvaluable(execution.id, execution.plan.name, error) from error
@@ -136,13 +138,15 @@ def continue_by_command(context: EvaluatorContext, unit: UnitOfWork, command: Co
         program, name = context.definitions.find(execution.plan.name, command.program)
         plan = context.workflows.plan(program, name)
         check_topics(context, plan)
-    following = continue_as_new(
-        context,
-        unit,
-        execution,
-        dict(command.inputs),  # type: ignore[arg-type]  # decoded values
-        plan=plan,
-        command=command,
-    )
+    following_plan = execution.plan if plan is None else plan
+    with context.hiding_inputs(following_plan.fingerprint, following_plan.name):
+        following = continue_as_new(
+            context,
+            unit,
+            execution,
+            dict(command.inputs),  # type: ignore[arg-type]  # decoded values
+            plan=plan,
+            command=command,
+        )
     unit.evaluate(following)
     return Outcome.APPLIED

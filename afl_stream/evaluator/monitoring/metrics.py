@@ -6,6 +6,9 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from afl.core.monitoring.metrics import Family, Metric, Values, by_label, counter, gauge, one
+from afl.engine.model.workflow_rows import ENDED_STATUSES
+from afl_stream.errors import Reason
+from afl_stream.evaluator.external.event_counts import Happened
 from afl_stream.evaluator.monitoring.observer import ANSWER_TIME, COMMIT_TIME, LATENESS
 from afl_stream.evaluator.outcomes import Outcome
 
@@ -90,12 +93,17 @@ class EvaluatorMetrics:
 
     def _of_observer(self) -> Iterator[Family]:
         seen = self._observer
-        yield by_label(EVENTS, seen.events.copy())
-        yield Family(ANSWERS, {labels: float(count) for labels, count in seen.answers.copy().items()})
+        events = seen.events.copy()
+        yield by_label(EVENTS, events)
+        answers: dict[tuple[str, ...], float] = {
+            (facet, result): 0.0 for facet in events for result in ("completed", "failed")
+        }
+        answers.update((labels, float(count)) for labels, count in seen.answers.copy().items())
+        yield Family(ANSWERS, answers)
         yield seen.answer_time.family()
         yield one(IN_FLIGHT, seen.waiting)
         yield one(STARTED, seen.started)
-        yield by_label(ENDED, seen.ended.copy())
+        yield by_label(ENDED, seen.ended.copy(), ENDED_STATUSES)
         yield seen.commit_time.family()
         yield seen.lateness.family()
         workflows = self._service.loop.workflows
@@ -113,10 +121,10 @@ class EvaluatorMetrics:
 
 
 def _of_stats(stats: ControlStats) -> Iterator[Family]:
-    yield by_label(RECORDS, {outcome.value: count for outcome, count in stats.outcomes.items()})
+    yield by_label(RECORDS, {outcome.value: count for outcome, count in stats.outcomes.items()}, Outcome)
     yield one(DUPLICATES, stats.outcomes.get(Outcome.DUPLICATE, 0))
     yield one(SUPERSEDED, stats.outcomes.get(Outcome.SUPERSEDED, 0))
-    yield by_label(DEAD_LETTERS, stats.dead_letters)
+    yield by_label(DEAD_LETTERS, stats.dead_letters, Reason)
     yield one(BATCHES, stats.batches)
     yield one(CONFLICTS, stats.conflicts)
     yield one(POSITIONS_LOST, stats.positions_lost)
@@ -129,7 +137,7 @@ def _of_stats(stats: ControlStats) -> Iterator[Family]:
     yield one(RETRIES, stats.timers.retries)
     yield one(REPUBLISHED, stats.republished)
     yield by_label(FIRINGS, stats.firings)
-    yield by_label(EXTERNAL, stats.events.happened)
+    yield by_label(EXTERNAL, stats.events.happened, Happened)
     yield one(RUNNABLE, stats.runnable)
     yield one(SCRIPTS, stats.scripts)
     yield one(DOUBLED, len(stats.doubled))

@@ -8,14 +8,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from afl.core.process.file_holders import holders_text
+from afl.core.process.file_holders import holders_text, is_locked
 from afl.engine.errors import StoreUnavailable
 
 
 @contextmanager
 def held(path: Path) -> Iterator[None]:
     """Hold the part of a store that is this file. Raises StoreUnavailable, naming the process that has it."""
-    lock = path.with_name(f"{path.name}.lock")
+    lock = _lock_of(path)
     descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         try:
@@ -27,3 +27,12 @@ def held(path: Path) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
+
+
+def is_held(path: Path) -> bool | None:
+    """Return whether a process has the part of a store that is this file; None where that cannot be told from here."""
+    return is_locked(_lock_of(path))
+
+
+def _lock_of(path: Path) -> Path:
+    return path.with_name(f"{path.name}.lock")

@@ -202,8 +202,8 @@ ROUTES: Final[Mapping[str, Route]] = {
     **_each(
         _to_part_of(str),
         """
-        examine_steps get_history get_steps_by_workflow get_waiting_events get_workflow_root history load_run load_steps
-        load_workflow schedule timers_of tombstone
+        examine_steps get_history get_steps_by_workflow get_waiting_events get_workflow_root history load_open load_run
+        load_steps load_workflow schedule timers_of tombstone
         """,
     ),
     **_each(
@@ -221,7 +221,7 @@ ROUTES: Final[Mapping[str, Route]] = {
     "workflow_heads": _listed(lambda head: head.updated_at_ms, newest_first=True),
     "workflow_ids": _listed(str),
     "ended_workflows": _listed(tuple),
-    "created_workflows": _listed(tuple),
+    "unfinished_workflows": _listed(tuple),
     "early_workflows": _listed(lambda early: early.workflow_id),
     "examine": _listed(lambda entry: entry.key),
     "schedules": _listed(lambda row: row.id),

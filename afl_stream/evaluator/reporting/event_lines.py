@@ -14,6 +14,7 @@ from afl.engine.model.store import ParkedRecord
 from afl_stream.errors import StreamError
 from afl_stream.evaluator.answer_identity import attempt_of_answer, workflow_of_answer
 from afl_stream.evaluator.outcomes import Outcome
+from afl_stream.evaluator.sensitive.outgoing import OutgoingValues
 from afl_stream.settings.config import StreamConfig
 from afl_stream.wire.messages import Answer, Command, ExternalEvent, StepContinue, StepFailed, StepUpdate
 
@@ -34,8 +35,10 @@ class _Line(NamedTuple):
 class EventLines:
     """The lines of one unit of work. Make one only where they are written: `wanted` says so, once a batch."""
 
-    def __init__(self, now_ms: int, *, with_values: bool) -> None:
+    def __init__(self, now_ms: int, *, with_values: bool, sensitive: OutgoingValues | None = None) -> None:
+        """`sensitive` says which values are shown; None: all are."""
         self._now_ms = now_ms
+        self._sensitive = sensitive
         self._with_values = with_values
         self._lines: list[_Line] = []
 
@@ -47,7 +50,7 @@ class EventLines:
         elif isinstance(message, Command):
             self._other(type(message).__name__, message.workflow_id, outcome, {})
         elif isinstance(message, ExternalEvent):
-            value = {"value": message.value} if self._with_values else {}
+            value = {"value": self._event_value(message, executions)} if self._with_values else {}
             self._other(f"external event {message.name}", message.workflow_id, outcome, value)
 
     def note_parked(self, row: ParkedRecord, outcome: Outcome, executions: Mapping[str, Execution | None]) -> None:
@@ -104,14 +107,26 @@ class EventLines:
         why = ""
         if isinstance(answer, StepFailed):
             fields["error_type"] = answer.error.type
-            why = f": {answer.error.type}: {answer.error.message}"
+            why = f": {answer.error.type}{_text_of(answer, execution)}"
         elif self._with_values:
-            fields["result"] = answer.partial if isinstance(answer, StepUpdate) else answer.result
+            given = answer.partial if isinstance(answer, StepUpdate) else answer.result
+            fields["result"] = self._result(execution, facet, given)
         took = "" if took_ms is None else f" after {took_ms / 1000:.3f} s"
         text = "%s step %s attempt %s: %s%s%s"
         self._lines.append(
             _Line(text, (facet or "answer to", answer.step_id, attempt or "-", done, took, why), fields)
         )  # fmt: skip
+
+    def _result(self, execution: Execution | None, facet: str | None, given: Mapping[str, object]) -> object:
+        """Return a result as a log may have it; None for a step that is not known: its facet may have marks."""
+        if self._sensitive is None:
+            return given
+        return None if execution is None or facet is None else self._sensitive.shown_result(execution, facet, given)
+
+    def _event_value(self, event: ExternalEvent, executions: Mapping[str, Execution | None]) -> object:
+        if self._sensitive is None:
+            return event.value
+        return self._sensitive.shown_event(executions.get(event.workflow_id), event.name, event.value)
 
     def _step(self, execution: Execution | None, step_id: str) -> tuple[str | None, int | None, int | None]:
         """Return a step's facet and attempt, and the time since it was made, in ms, as far as they are known."""
@@ -126,9 +141,21 @@ class EventLines:
         self._lines.append(_Line("%s of run %s: %s", (what, workflow_id, outcome.value), fields))
 
 
-def lines_for(now_ms: int, config: StreamConfig) -> EventLines | None:
+def lines_for(now_ms: int, config: StreamConfig, sensitive: OutgoingValues | None) -> EventLines | None:
     """Return what notes the lines of a unit of work; None where nobody reads them."""
-    return EventLines(now_ms, with_values=config.logging.values) if log.isEnabledFor(logging.INFO) else None
+    if not log.isEnabledFor(logging.INFO):
+        return None
+    return EventLines(now_ms, with_values=config.logging.values, sensitive=sensitive)
+
+
+def _text_of(answer: StepFailed, execution: Execution | None) -> str:
+    """Return the text of a failure as its step keeps it: without sensitive values. Of a step that is not known, none:
+    an agent may have quoted anything.
+    """
+    step = None if execution is None else execution.steps.get(answer.step_id)
+    if execution is None or step is None:
+        return ""
+    return f": {execution.kept_text(step, answer.error.message)}"
 
 
 def _workflow_of(answer: Answer) -> str | None:

@@ -132,7 +132,8 @@ def _checked(context: EvaluatorContext, command: PutSchedule) -> tuple[ScheduleS
     plan = context.workflows.plan(program, name)
     if plan.scripted and not context.workflows.runs_scripts:
         raise ScriptsNotAllowed(declaration=plan.scripted[0])
-    check_inputs(plan.facet, plan.schemas, dict(spec.inputs))  # type: ignore[arg-type]  # decoded values
+    with context.hiding_inputs(program.fingerprint, name):
+        check_inputs(plan.facet, plan.schemas, dict(spec.inputs))  # type: ignore[arg-type]  # decoded values
     values, sensitive = context.sensitive, frozenset[str]()
     if values is not None:
         sensitive = values.of_schedule(command.schedule_id, spec.inputs, program, name)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
+from afl.core.ids import RESERVED
 from afl.core.probes import Probe, no_probe
 from afl.core.text.exception_text import exception_text
 from afl.engine.errors import StoreCorrupt, VersionMismatchError, WorkflowConflict
@@ -18,7 +19,7 @@ from afl_stream.evaluator.context import EvaluatorContext
 from afl_stream.evaluator.schedules.book import ScheduleBook
 from afl_stream.evaluator.unit_of_work import UnitOfWork
 from afl_stream.limits import UNSEEN_RUN_MS
-from afl_stream.schedules.documents import RESERVED, Schedule, ScheduleUnreadable
+from afl_stream.schedules.documents import Schedule, ScheduleUnreadable
 from afl_stream.schedules.firings import Decision, ScheduleState, StartedRun, decide
 from afl_stream.wire.headers import rfc3339
 from afl_stream.wire.messages import Lifecycle

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 from afl.compiled.program import CompiledProgram, ProgramError
 from afl.compiled.sensitive import STEP_LOG, SensitiveMarks
+from afl.core.values import ValueRefused
+from afl.engine.errors import InputTypeMismatch
 from afl.engine.execution.execution import Execution
 from afl.engine.model.plan import BlockPlan, FacetPlan, StatementPlan, WorkflowPlan
+from afl.engine.model.records import StepRecord
+from afl.engine.model.waiting import LibraryFacet
 from afl.engine.types import ObjectType
-from afl_stream.errors import ValueRefused
 from afl_stream.evaluator.sensitive.program_marks import ProgramMarks
 from afl_stream.sensitive.envelope import ERASED, is_sealed
 from afl_stream.sensitive.keys import KeyUnavailable
@@ -136,6 +140,41 @@ class OutgoingValues:
         """Return the outputs of a run as logs and traces may have them."""
         names = self._marks.of(execution.plan.fingerprint).returns_of(execution.plan.name)
         return self._redaction.of(execution.plan.name, execution.outputs, names)
+
+    def shown_result(self, execution: Execution, facet: str, values: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return an answer's values as logs may have them."""
+        return self._redaction.of(facet, values, self._marks.of(execution.plan.fingerprint).returns_of(facet))
+
+    def shown_event(self, execution: Execution | None, name: str, value: Any) -> Any:
+        """Return the data of an external event as logs may have it; of a run that is not known, by the patterns."""
+        marks = None if execution is None else self._marks.of(execution.plan.fingerprint)
+        is_marked = marks is not None and "data" in marks.returns_of(LibraryFacet.WAIT_FOR_EVENT)
+        return self._redaction.event_value(name, value, is_sensitive=is_marked)
+
+    @contextmanager
+    def hiding_inputs(self, program: str, workflow: str) -> Iterator[None]:
+        """Raise errors about a workflow's inputs from inside without the values of the sensitive ones."""
+        try:
+            yield
+        except (InputTypeMismatch, ValueRefused) as error:
+            from afl_stream.evaluator.sensitive.failure_texts import input_error
+
+            raise input_error(error, self.inputs_of(program, workflow)) from None
+
+    def of_start(self, program: CompiledProgram, workflow: str, inputs: Collection[str]) -> Headers:
+        """Return the headers that name the sensitive ones among the inputs of a start."""
+        marks = self._marks.note(program.fingerprint, program)
+        return mark_headers(frozenset(marks.params_of(workflow)).intersection(inputs))
+
+    def failure_text(self, execution: Execution, step: StepRecord, message: str) -> str:
+        """Return the text of a step's failure as it may be kept and logged: without sensitive values."""
+        marks = self._marks.of(execution.plan.fingerprint)
+        if not marks:
+            return message
+        # Needed where something failed in a program with marks.
+        from afl_stream.evaluator.sensitive.failure_texts import failure_text
+
+        return failure_text(marks, execution, step, message)
 
 
 def _redacted(_frame: object) -> str:

@@ -16,7 +16,15 @@ from afl.compiled.sensitive import SensitiveMarks
 from afl.core.sensitive import SensitivePatterns
 from afl.engine.errors import StoreCorrupt
 from afl.engine.model.history import HistoryKind, HistoryRow
-from afl.engine.model.store import Batch, RunningChange, StepDocument, StoredStep, WorkflowChange, WorkflowRow
+from afl.engine.model.store import (
+    Batch,
+    OpenRun,
+    RunningChange,
+    StepDocument,
+    StoredStep,
+    WorkflowChange,
+    WorkflowRow,
+)
 from afl.engine.model.waiting import LibraryFacet
 from afl.stores.public.persistence import EngineStore
 from afl_stream.evaluator.sensitive.program_marks import ProgramMarks
@@ -156,6 +164,17 @@ class SealedStore:
             for step in self.store.load_run(workflow_id)
         ]
 
+    def load_open(self, workflow_id: str) -> OpenRun | None:
+        """Return the workflow's steps that are not complete; see Store."""
+        found = self.store.load_open(workflow_id)
+        if found is None:
+            return None
+        read = found.read
+        return found._replace(
+            steps=[self._opened_step(step) for step in found.steps],
+            read=lambda step_id: self._opened_step(read(step_id)),
+        )
+
     def history(self, workflow_id: str, **how: Any) -> list[HistoryRow]:
         return [self._opened_history(row) for row in self.store.history(workflow_id, **how)]
 
@@ -166,7 +185,13 @@ class SealedStore:
     def _opened_later(self, stored: StoredStep) -> StoredStep:
         read = stored._read
         return StoredStep(
-            stored.id, stored.revision, stored.content, stored.change, lambda step: self._opened_step(read(step))
+            stored.id,
+            stored.revision,
+            stored.content,
+            stored.change,
+            lambda step: self._opened_step(read(step)),
+            stored.statement_id,
+            stored.block,
         )
 
     def _opened_row(self, row: WorkflowRow) -> WorkflowRow:

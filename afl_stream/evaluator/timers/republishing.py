@@ -16,7 +16,7 @@ from afl.core.probes import Probe, no_probe
 from afl.engine.errors import StoreCorrupt, VersionMismatchError, WorkflowConflict
 from afl.engine.execution.execution import Execution
 from afl.engine.model.records import StepRecord
-from afl.engine.model.store import ENDED_STATUSES, ScheduleChange, ScheduleRow, StepDocument
+from afl.engine.model.store import ScheduleChange, ScheduleRow, StepDocument
 from afl.engine.model.upkeep import Created
 from afl.engine.states import EventState, StepState
 from afl_stream.errors import EventTooLarge, NotStorable, SchemaUnavailable, ValueRefused
@@ -140,13 +140,13 @@ class Republishing:
         found: dict[int, list[_DueEvent]] = {}
         next_ms, looked_at = now_ms + shortest_ms, 0
         after: Created | None = None
-        while page := store.created_workflows(
+        while page := store.unfinished_workflows(
             created_before_ms=now_ms - shortest_ms + 1, after=after, limit=_MOST_PASSED
         ):
             after = page[-1]
             for created in page:
                 partition = partition_for(created.workflow_id.encode(), count)
-                if created.status in ENDED_STATUSES or partition not in self._partitions:
+                if partition not in self._partitions:
                     continue
                 for step in self._waiting_steps(created.workflow_id):
                     half_ms = self._half_ms(step, halves)
@@ -164,7 +164,7 @@ class Republishing:
                 found = {number: nsmallest(_MOST_REMEMBERED, events) for number, events in found.items()}
                 next_ms = now_ms
             yield
-        for younger in store.created_workflows(created_before_ms=_NEVER_MS, after=after, limit=1):
+        for younger in store.unfinished_workflows(created_before_ms=_NEVER_MS, after=after, limit=1):
             next_ms = min(next_ms, younger.created_at_ms + shortest_ms)
         self._next_ms = max(next_ms, now_ms + shortest_ms // _PASSES_A_HALF)
         self._due = {number: sorted(events) for number, events in found.items()}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from afl.core.clock import thread_s
 from afl.core.probes import Probe, no_probe
-from afl.engine.errors import StoreCorrupt, VersionMismatchError
+from afl.engine.errors import StoreCorrupt, StoreUnavailable, VersionMismatchError
 from afl.engine.execution.execution import Execution
 from afl.engine.execution.timers import fire_timer, has_timer
 from afl.engine.model.store import TimerKind, TimerRow
@@ -165,5 +165,7 @@ def _fire_timer(execution: Execution, timer: TimerRow) -> bool:
         return False
     try:
         return fire_timer(execution, timer)
+    except StoreUnavailable:
+        raise
     except Exception as error:
         raise NotEvaluable(execution.id, execution.plan.name, error) from error

@@ -34,6 +34,7 @@ from afl_stream.evaluator.outbox import control_lane
 from afl_stream.evaluator.parts.dividing import divide
 from afl_stream.evaluator.parts.part_locks import held
 from afl_stream.evaluator.parts.parted_store import ROUTES, NotOfAllParts, PartedStore, parts_within
+from afl_stream.evaluator.sensitive.sealed_store import SEALED_LOCK
 from afl_stream.evaluator.stores import open_configured_store, parts_index
 from afl_stream.partitioner import partition_for
 from afl_stream.settings.config import EmbeddedSettings, KafkaSettings, StreamConfig
@@ -144,6 +145,23 @@ def test_a_store_that_is_divided_and_joined_again_has_every_row_once(filled: Str
         assert sorted(set(programs), key=repr) == before["program"]
         assert len(programs) == count * len(before["program"])
         assert found == {table: rows for table, rows in before.items() if table != "program"}
+
+
+def test_what_each_evaluator_writes_into_its_own_file_is_whole_in_every_new_file(filled: StreamConfig) -> None:
+    divide(filled, 2)
+    pauses = ScheduleRow(id="#pauses", revision=1, next_at_ms=None, document={"pauses": [["all", "", 1, ""]]})
+    with closing(open_configured_store(filled)) as parted:
+        for part in parts_within(parted):
+            part.commit_batch(Batch(schedules=[ScheduleChange(pauses.id, 0, pauses)]))
+            assert part.acquire_lock(SEALED_LOCK, 10**12)
+
+    for count in (3, 1, 4):
+        divide(filled, count)
+        with closing(open_configured_store(filled)) as store:
+            parts = parts_within(store)
+            assert [part.schedule(pauses.id) for part in parts] == [pauses] * count
+            assert None not in [part.check_lock(SEALED_LOCK) for part in parts]
+            assert {row.id for row in store.schedules()} == {pauses.id, *IDS}
 
 
 def test_each_row_is_in_the_file_of_its_workflow_or_partition(filled: StreamConfig) -> None:
@@ -267,7 +285,7 @@ LOOKS: list[Callable[[EngineStore], object]] = [
     lambda store: store.workflow_ids(limit=3),
     lambda store: store.workflow_ids(after=IDS[0]),
     lambda store: store.ended_workflows(created_before_ms=10**15, limit=2),
-    lambda store: store.created_workflows(created_before_ms=10**15, limit=3),
+    lambda store: store.unfinished_workflows(created_before_ms=10**15, limit=3),
     lambda store: store.revisions([*store.workflow_ids(), "none"]),
     lambda store: sorted(row.id for row in store.load_workflows([*store.workflow_ids(), "none"])),
     lambda store: sorted(head.id for head in store.workflow_heads(status=COMPLETED)),

@@ -10,7 +10,7 @@ from afl.engine.model.store import Batch, Position, PositionMove
 from afl.stores.memory.store import MemoryStore
 from afl_stream.embedded.transport import EmbeddedAdmin, EmbeddedBroker, EmbeddedTransport
 from afl_stream.evaluator.offsets import StoredOffsets
-from afl_stream.transport import TopicDescription, TopicPartition, UnknownTopic, WrongCluster
+from afl_stream.transport import BrokerUnavailable, TopicDescription, TopicPartition, UnknownTopic, WrongCluster
 
 TOPIC, PARTITION = "control", TopicPartition("control", 0)
 
@@ -129,3 +129,25 @@ def test_a_topic_that_is_gone_is_named() -> None:
 
     with pytest.raises(UnknownTopic, match=TOPIC):
         broker.take()
+
+
+class AdminThatStillLists(EmbeddedAdmin):
+    """An admin whose answer is older than what the log knows, as while a broker starts or stops."""
+
+    def __init__(self, broker: EmbeddedBroker, listed: dict[str, TopicDescription]) -> None:
+        super().__init__(broker)
+        self._listed = listed
+
+    def topics(self, names: Iterable[str] | None = None) -> dict[str, TopicDescription]:
+        return self._listed
+
+
+def test_a_topic_that_is_listed_and_not_found_may_come_back() -> None:
+    world = Broker()
+    world.write(1)
+    listed = world.admin.topics([TOPIC])
+    world.admin.delete_topic(TOPIC)
+    world.admin = AdminThatStillLists(world.broker, listed)
+
+    with pytest.raises(BrokerUnavailable, match=f"topic {TOPIC} is listed, and its bounds are not known"):
+        world.take()

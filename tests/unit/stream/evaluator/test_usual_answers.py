@@ -15,6 +15,9 @@ from afl_stream.evaluator.outcomes import Case, Outcome, judge
 from afl_stream.evaluator.unit_of_work import UnitOfWork
 from afl_stream.wire.messages import StepContinue
 from tests.unit.engine.waiting_runs import WaitingRun
+from tests.worlds.compiled import interpreted_only
+
+pytestmark = interpreted_only
 
 PROGRAM = """
     event facet E() => (r: Json)
