@@ -53,9 +53,11 @@ class Answering:
         self._completions: deque[Completion] = deque()
         self._acknowledged: deque[Work] = deque()
         self._warnings = LimitedLog(log)
-        with_values = resources.config.stream.logging.values
+        stream = resources.config.stream
         #: What is logged of each event, where that is wanted.
-        self.lines = EventLines(group, resources.clock_s, with_values=with_values)
+        self.lines = EventLines(
+            group, resources.clock_s, with_values=stream.logging.values, patterns=stream.sensitive.patterns
+        )
         #: Set whenever the member has something to do.
         self._wake = Flag()
         self._is_woken = False
@@ -173,8 +175,14 @@ class Answering:
         self.send(work)
 
     def send(self, work: Work) -> None:
-        """Produce the first of the records to send; the member gets a report of its delivery."""
+        """Produce the first of the records to send; the member gets a report of its delivery.
+
+        Nothing is sent for a partition that was lost: its owner has the record.
+        """
         if self._shutdown.is_dead:
+            return
+        if work.partition.is_lost:
+            self._report(Completion(work, After.DROP))
             return
         topic, key, value, headers = work.outgoing[0]
         try:

@@ -17,13 +17,14 @@ class PoisonEvent(StreamError):
 
 
 class After(Enum):
-    """The member's next action for a record."""
+    """The member's next action for a record. DROP: its partition was lost before its answer was sent."""
 
     FINISH = auto()
     RETRY = auto()
     START_AGAIN = auto()
     SEND_AGAIN = auto()
     NOTE_START = auto()
+    DROP = auto()
 
 
 class Completion(NamedTuple):

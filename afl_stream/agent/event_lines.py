@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from afl.core.clock import MonotonicClock
+from afl.core.sensitive import NO_PATTERNS, SensitivePatterns
 from afl_stream.agent.work import Work
 from afl_stream.wire.messages import Event
 
@@ -16,10 +17,19 @@ log: Final = logging.getLogger("afl_stream.agent.events")
 class EventLines:
     """The lines of one member. `is_on` says whether anybody reads them; `look` asks, once a turn. Threads share it."""
 
-    __slots__ = ("_clock_s", "_group", "_with_values", "is_on")
+    __slots__ = ("_clock_s", "_group", "_patterns", "_with_values", "is_on")
 
-    def __init__(self, group: str, clock_s: MonotonicClock, *, with_values: bool) -> None:
+    def __init__(
+        self,
+        group: str,
+        clock_s: MonotonicClock,
+        *,
+        with_values: bool,
+        patterns: SensitivePatterns = NO_PATTERNS,
+    ) -> None:
+        """`patterns` are those of the settings that name sensitive values."""
         self._group = group
+        self._patterns = patterns
         self._clock_s = clock_s
         self._with_values = with_values
         self.is_on = False
@@ -39,12 +49,12 @@ class EventLines:
 
     def completed(self, work: Work, event: Event, result: Mapping[str, object]) -> None:
         """Write that an event was answered with a result."""
-        values = {"payload": event.payload, "result": result} if self._with_values else {}
+        values = self._values(work, event, result) if self._with_values else {}
         self._write(work, event, "completed", "", values)
 
     def failed(self, work: Work, event: Event, error_type: str, message: str) -> None:
         """Write that an event was answered with a failure."""
-        values = {"payload": event.payload} if self._with_values else {}
+        values = self._values(work, event) if self._with_values else {}
         self._write(work, event, "failed", f": {error_type}: {message}", {"error_type": error_type, **values})
 
     def retried(self, work: Work, event: Event, error_type: str, wait_s: float) -> None:
@@ -55,6 +65,18 @@ class EventLines:
     def deferred(self, work: Work, event: Event) -> None:
         """Write that the answer to an event comes later, from anyone."""
         self._write(work, event, "deferred", "", {})
+
+    def _values(self, work: Work, event: Event, result: Mapping[str, object] | None = None) -> dict[str, object]:
+        """Return payload and result as a log may have them."""
+        # Needed where values are logged, and nowhere else in an agent.
+        from afl_stream.sensitive.marks import RETURNS_HEADER, marked_names
+        from afl_stream.sensitive.redaction import Redaction
+
+        shown, headers = Redaction(self._patterns), work.record.headers
+        values: dict[str, object] = {"payload": shown.of(event.event_type, event.payload, marked_names(headers))}
+        if result is not None:
+            values["result"] = shown.of(event.event_type, result, marked_names(headers, RETURNS_HEADER))
+        return values
 
     def _write(self, work: Work, event: Event, outcome: str, more: str, fields: Mapping[str, object]) -> None:
         took_ms = None if work.began_s is None else round((self._clock_s() - work.began_s) * 1000, 3)

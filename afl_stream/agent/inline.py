@@ -69,7 +69,7 @@ class InlineBatch:
         A handler that turns out slow ends the batch: the records behind it start again elsewhere.
         """
         resources, answering = self._resources, self._answering
-        waiting, lock, clock_s = self._waiting, self._lock, resources.clock_s
+        waiting, lock, clock_s, tracing = self._waiting, self._lock, resources.clock_s, resources.tracing
         known: Route | None = None
         run: Callable[[Work, Event], object] | None = None
         while waiting:
@@ -79,6 +79,9 @@ class InlineBatch:
             assert event is not None
             error: BaseException | None = None
             value: object = None
+            if tracing is not None:
+                # Before the clock: a thread that loses its processor here has no slow handler.
+                work.trace = tracing.begin(work.record, event.workflow_id)
             began_s = self._began_s = clock_s()
             self._work = work
             try:

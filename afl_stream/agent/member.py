@@ -343,6 +343,8 @@ class GroupMember:
                 "answers that were not acknowledged", refused, self.subscription.group, completion.error
             )
             self._to_send.append((self._resources.clock_s() + FIRST_BACKOFF_S, work))
+        elif completion.after is After.DROP:
+            self._drop_answer(work)
         else:
             self._finish(work)
 
@@ -371,6 +373,21 @@ class GroupMember:
                 partition.progress.finish_all(offsets)
                 partition.dirty = True
             self._resources.counters.add("answered" if partition.is_assigned else "orphaned", len(offsets))
+
+    def _drop_answer(self, work: Work) -> None:
+        """Leave out the answer of a lost partition: its owner answers. If that is this member, it has the answer."""
+        self._in_flight.discard(work)
+        self._suspects.forget(work)
+        turned = self._steps.end_turn(work)
+        if turned is not None and turned.is_copy_of(work):
+            # Its partition has come back, and the record was read again meanwhile.
+            turned.outgoing, turned.tries, turned.earlier_tries = work.outgoing, work.tries, work.earlier_tries
+            self._in_flight.add(turned)
+            self._answering.send(turned)
+            return
+        self._resources.counters.add("dropped")
+        if turned is not None:
+            self._ready.append(turned)
 
     def _retry(self, work: Work, wait_s: float) -> None:
         if not work.partition.is_assigned:

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Final
 from afl.core.clock import MonotonicClock, monotonic_s
 from afl.core.monitoring.health import ServiceHealth, judge_turn, together
 from afl.core.monitoring.metrics import Family, Metric, by_label, counter, gauge, one
+from afl_stream.agent.completions import PoisonEvent
 from afl_stream.agent.observer import ANSWER_TIME, HANDLER_TIME
+from afl_stream.errors import Reason
 
 if TYPE_CHECKING:
     from afl_stream.agent.agent import Agent
@@ -84,7 +86,7 @@ class AgentMetrics:
         yield one(UPDATES, counts.updates)
         yield one(DUPLICATES, counts.duplicates)
         yield by_label(SKIPPED, {"done": counts.skipped, "cancelled": counts.cancelled, "ended": counts.ended})
-        yield by_label(DEAD_LETTERS, self._observer.dead_letters())
+        yield by_label(DEAD_LETTERS, self._observer.dead_letters(), (*Reason, PoisonEvent.__name__))
         yield one(CRASHES, counts.crashes_seen)
         yield one(RESENT, counts.resent)
         yield one(LOST, counts.lost_records)

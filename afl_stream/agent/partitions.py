@@ -183,6 +183,9 @@ class AssignedPartitions:
         self._drop(partitions)
 
     def on_lost(self, partitions: Sequence[TopicPartition]) -> None:
+        for partition in partitions:
+            if partition in self._partitions:
+                self._partitions[partition].is_lost = True
         self._drop(partitions)
 
     def _hold(self, topic_partition: TopicPartition, committed: CommittedOffset | None) -> PartitionWork:

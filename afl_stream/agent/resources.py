@@ -89,7 +89,8 @@ class AgentCounts:
 
     `skipped`: finished by an earlier process, or of another group's facet. `cancelled`: of a cancelled run. `ended`: of
     runs that have ended, where the group has lost its offsets. `duplicates`: another record of an event that was seen
-    before. `answered` counts acknowledged answers, `orphaned` those of partitions that were revoked before.
+    before. `answered` counts acknowledged answers, `orphaned` those of partitions that were revoked before, and
+    `dropped` those that were not sent, because their partitions were lost.
     """
 
     read: int = 0
@@ -100,6 +101,7 @@ class AgentCounts:
     deferred: int = 0
     answered: int = 0
     orphaned: int = 0
+    dropped: int = 0
     updates: int = 0
     duplicates: int = 0
     skipped: int = 0

@@ -46,6 +46,8 @@ class PartitionWork:
     #: Read, but not decoded: past the window, or behind a record that cannot be decoded now.
     undecoded: RecordQueue
     is_assigned: bool = True
+    #: The group has given it to another member without asking this one: no answer is sent any more for its records.
+    is_lost: bool = False
     dirty: bool = False
 
 

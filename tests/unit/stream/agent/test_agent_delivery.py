@@ -15,6 +15,7 @@ from afl_stream.transport import BrokerUnavailable, OffsetOutOfRange, TopicParti
 from afl_stream.wire.messages import StepFailed
 from tests.eventually import eventually
 from tests.unit.stream.agent.agent_bench import PAY, Deployment, MoodyCodec, TestAgent, event, named
+from tests.worlds.compiled import interpreted_only
 
 TOPIC = "afl.events.billing.Pay"
 
@@ -242,6 +243,7 @@ def test_unreadable_records_are_dead_lettered_and_answered_only_where_their_head
     assert committed_offset(deployment) == 6
 
 
+@interpreted_only
 def test_a_schema_that_cannot_be_looked_up_now_is_waited_for_and_nothing_is_skipped() -> None:
     deployment = Deployment()
     deployment.publish(event(step=1), event(step=2))
@@ -255,6 +257,7 @@ def test_a_schema_that_cannot_be_looked_up_now_is_waited_for_and_nothing_is_skip
     assert deployment.dead_letters() == []
 
 
+@interpreted_only
 def test_a_partition_that_waits_for_a_schema_that_is_gone_is_reported_until_it_is_back() -> None:
     deployment, now_s = Deployment(), [0.0]
     deployment.publish(event(step=1), event(step=2))
@@ -275,6 +278,7 @@ def test_a_partition_that_waits_for_a_schema_that_is_gone_is_reported_until_it_i
     assert deployment.results() == {"wf-1:1": {"n": 1}, "wf-2:2": {"n": 2}}
 
 
+@interpreted_only
 def test_a_record_of_a_newer_format_halts_its_partition_and_is_reported() -> None:
     deployment = Deployment()
     deployment.publish(event(step=1), event(step=2))
@@ -294,6 +298,7 @@ def test_a_record_of_a_newer_format_halts_its_partition_and_is_reported() -> Non
     assert agent.close() == 0
 
 
+@interpreted_only
 def test_a_partition_that_is_halted_does_not_keep_the_others_from_being_read() -> None:
     deployment = Deployment(partitions=2, window=10)
     deployment.publish(*(event(step=n) for n in range(1, 401)))
@@ -357,7 +362,7 @@ def test_a_partition_that_leaves_and_comes_back_while_a_handler_runs_is_committe
     assert set(deployment.results()) == {"wf-1:1", "wf-2:2"}
 
 
-def test_a_fenced_agent_answers_what_ran_but_commits_nothing_for_it(gates: type[Gates]) -> None:
+def test_a_fenced_agent_sends_no_answer_of_what_ran_and_commits_nothing_for_it(gates: type[Gates]) -> None:
     deployment, handler = Deployment(), gates(1)
     deployment.publish(event(step=1))
     first = agent_with(deployment, handler)
@@ -369,13 +374,29 @@ def test_a_fenced_agent_answers_what_ran_but_commits_nothing_for_it(gates: type[
     turn_until(second, lambda: other_handler.started == [1])
 
     handler.let_through(1)
-    turn_until(first, lambda: first.counts.orphaned == 1)
-    assert deployment.results() == {"wf-1:1": {"n": 1}}
+    turn_until(first, lambda: first.counts.dropped == 1)
+    assert deployment.answers() == []
     assert committed_offset(deployment) == 0
 
     other_handler.let_through(1)
     turn_until(second, lambda: committed_offset(deployment) == 1)
-    assert [answer.event_id for answer in deployment.answers()] == ["wf-1:1#1"] * 2  # type: ignore[union-attr]  # answers
+    assert [answer.event_id for answer in deployment.answers()] == ["wf-1:1#1"]  # type: ignore[union-attr]  # answers
+
+
+def test_an_agent_that_has_lost_a_partition_and_got_it_back_answers_what_ran_meanwhile(gates: type[Gates]) -> None:
+    deployment, handler = Deployment(), gates(1)
+    deployment.publish(event(step=1))
+    agent = agent_with(deployment, handler)
+    turn_until(agent, lambda: handler.started == [1])
+
+    deployment.broker.expire(agent.own_consumer())
+    turn_until(agent, lambda: agent.counts.read == 2)
+    handler.let_through(1)
+    turn_until(agent, lambda: committed_offset(deployment) == 1)
+
+    assert handler.started == [1]
+    assert agent.counts.dropped == 0
+    assert [answer.event_id for answer in deployment.answers()] == ["wf-1:1#1"]  # type: ignore[union-attr]  # answers
 
 
 def test_records_that_are_gone_from_the_log_end_the_agent_with_the_lost_range() -> None:
