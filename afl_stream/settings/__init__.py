@@ -16,4 +16,5 @@ PUBLIC_MODULES = (
     "store_files",
     "store_parts",
     "tracing",
+    "variables",
 )

@@ -55,12 +55,12 @@ from afl_stream.settings.sections import (
     check_store,
     choice,
     number,
-    refuse_misspelt,
     text,
 )
 from afl_stream.settings.sensitive import KeySettings, SensitiveSettings
 from afl_stream.settings.store_files import LOG_FILE, StoreFile, find_store_file
 from afl_stream.settings.tracing import TracingSettings, check_tracing
+from afl_stream.settings.variables import refuse_misspelt
 from afl_stream.settings.wire import WireSettings, check_wire
 
 __all__ = [

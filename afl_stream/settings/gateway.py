@@ -22,7 +22,8 @@ class GatewaySettings:
     port: int = number(8234, 0, "port of the gateway; 0: a free one")
     host: str = text("127.0.0.1", "address to listen on; any but this machine's own needs `token_file`")
     token_file: str | None = text(
-        None, "file of tokens, one a line: `NAME ROLE TOKEN`, the role `read`, `work` or `operate`; its owner's only"
+        None,
+        "file of tokens, one a line: `NAME ROLE TOKEN`, roles `read`, `work`, `operate`, `migrate`; its owner's only",
     )
     allowed_hosts: str | None = listed(
         None, "further names under which it is reached; `localhost` and the address it listens on always are"

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any, Final
 
 from afl.core.text.masking import MASK, shown_url
-from afl.core.text.near_names import close_names
 from afl_stream import limits
 from afl_stream.errors import ConfigError
 from afl_stream.settings.durations import EXAMPLES, duration_ms
@@ -394,27 +393,3 @@ class TelemetrySettings:
         None,
         "with `opentelemetry`, the collector: `http://localhost:4318`; by default as OpenTelemetry's variables say",
     )
-
-
-#: Options with shorter names than their settings, and the setting that a variable of such a name means.
-_SETTINGS_OF_OPTIONS: Final = {"bootstrap": "kafka.bootstrap", "data_dir": "embedded.data_dir"}
-
-
-def refuse_misspelt(variable: str, shown: object, keys: Iterable[str]) -> None:
-    """Refuse a variable whose name nearly matches a setting among `keys`; `shown` is what may be shown of its value.
-
-    Other variables may be for other programs: a cluster sets AFL_EVALUATOR_SERVICE_HOST.
-    """
-    option = variable.removeprefix("AFL_").lower()
-    if option in _SETTINGS_OF_OPTIONS:
-        meant = _SETTINGS_OF_OPTIONS[option]
-        wanted = f"no such variable; did you mean AFL_{meant.replace('.', '_').upper()}?"
-        raise ConfigError(f"environment {variable}", option, shown, wanted)
-    for key in keys:
-        section, _, name = f".{key}".rpartition(".")
-        begin = f"AFL{section.replace('.', '_')}_".upper()
-        written = variable.removeprefix(begin).lower()
-        if variable.startswith(begin) and close_names(written, [name], min_likeness=0.85):
-            found_key = f"{section[1:]}.{written}".lstrip(".")
-            wanted = f"no such variable; did you mean {begin}{name.upper()}?"
-            raise ConfigError(f"environment {variable}", found_key, shown, wanted)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Awaitable, Callable, Sequence
+from itertools import islice
 from random import getrandbits
 from typing import Any, Final, Protocol, TypeVar
 
@@ -30,20 +31,21 @@ _NO_SPAN: Final = "0" * 16
 _OPENTELEMETRY: Final = "opentelemetry.trace"
 #: Places whose spans are remembered: partitions of topics.
 _MOST_TEMPLATES: Final = 10_000
+#: Records of a read that are looked at for links: a few traces may be sampled of many.
+_MOST_LOOKED_AT: Final = 128
 
 
 class HandlerRun:
-    """One run of a handler as a span. `answer_id`: the span of its answer; empty: nothing is recorded."""
+    """One run of a handler as a span. `drawn`: its id and that of its answer's span; empty: nothing is recorded."""
 
-    __slots__ = ("above", "answer_id", "began_ns", "error", "shown", "span_id", "state", "traceback")
+    __slots__ = ("above", "began_ns", "drawn", "error", "shown", "state", "traceback")
 
-    def __init__(self, above: str, span_id: str, answer_id: str, state: str) -> None:
+    def __init__(self, above: str, drawn: str, state: str) -> None:
         #: The `traceparent` that the run is below; its span's id is zero where it is below none.
         self.above = above
-        self.span_id = span_id
-        self.answer_id = answer_id
+        self.drawn = drawn
         self.state = state
-        self.began_ns = 0
+        self.began_ns = epoch_ns()
         self.error: tuple[str, str] | None = None
         self.traceback: str | None = None
         #: What OpenTelemetry's API shows as the current span while the handler runs.
@@ -53,13 +55,13 @@ class HandlerRun:
     def context(self) -> TraceContext:
         """The context of the handler's own work."""
         above = self.above
-        return TraceContext(above[3:35], self.span_id, above[53:], self.state)
+        return TraceContext(above[3:35], self.drawn[:16] or above[36:52], above[53:], self.state)
 
     @property
     def headers(self) -> Headers:
         """The trace context of what is sent for the record."""
         above = self.above
-        parent = (TRACE_PARENT, f"{above[:36]}{self.answer_id or self.span_id}{above[52:]}".encode())
+        parent = (TRACE_PARENT, f"{above[:36]}{self.drawn[16:] or above[36:52]}{above[52:]}".encode())
         return (parent, (TRACE_STATE, self.state.encode())) if self.state else (parent,)
 
 
@@ -85,6 +87,7 @@ class AgentTracing:
 
     def __init__(self, tracer: Tracer, control_topic: str) -> None:
         self._tracer = tracer
+        self._record = tracer.record
         self._answer = sending(control_topic)
         self._pairs: dict[tuple[str, int, str, str], SpanPair] = {}
         self._received: dict[str, SpanTemplate] = {}
@@ -97,28 +100,27 @@ class AgentTracing:
         headers, state = record.headers, ""
         if len(headers) == 3 and headers[2][0] == TRACE_PARENT and is_usual(headers[2][1] or b""):
             above = (headers[2][1] or b"").decode()
+            if above[53:] not in SAMPLED:
+                return HandlerRun(above, "", state)
         else:
             named = context_of(headers)
             if named is None:
                 named = self._tracer.run_context(workflow_id)
-                if not named.is_sampled:
-                    return HandlerRun(named.traceparent, named.span_id, "", named.state)
-                named = named._replace(span_id=_NO_SPAN)
+                if named.is_sampled:
+                    named = named._replace(span_id=_NO_SPAN)
             above, state = named.traceparent, named.state
-        if above[53:] not in SAMPLED:
-            return HandlerRun(above, above[36:52], "", state)
-        drawn = getrandbits(128).to_bytes(16, "little").hex()
-        return HandlerRun(above, drawn[:16], drawn[16:], state)
+            if not named.is_sampled:
+                return HandlerRun(above, "", state)
+        return HandlerRun(above, getrandbits(128).to_bytes(16, "little").hex(), state)
 
     def traced(self, run: Callable[[_Work, Any], object]) -> Callable[[_Work, Any], object]:
-        """Return what runs a handler, a plain function, for a record and its event, in a span."""
-        begin, enter, leave, modules = self.begin, CURRENT.set, CURRENT.reset, sys.modules
+        """Return what runs a handler, a plain function, for a record and its event, in its span, which has begun."""
+        enter, leave, modules = CURRENT.set, CURRENT.reset, sys.modules
 
         def traced(work: _Work, event: Any) -> object:
-            work.trace = span = begin(work.record, event.workflow_id)
-            span.began_ns = epoch_ns()
+            span = work.trace
             token = enter(span)
-            if _OPENTELEMETRY not in modules:
+            if span is None or _OPENTELEMETRY not in modules:
                 try:
                     return run(work, event)
                 finally:
@@ -177,28 +179,22 @@ class AgentTracing:
         self, run: HandlerRun, record: Record, event: Any, group: str, ended_ns: int, tries: int, *, has_answer: bool
     ) -> None:
         """Record a run that has ended, and its answer if it has sent one."""
-        span_id, answer_id, above = run.span_id, run.answer_id, run.above
-        if not answer_id:
+        drawn = run.drawn
+        if not drawn:
             return
-        trace_id, parent_id = above[3:35], above[36:52]
-        place = (record.topic, record.partition, group, event.event_type)
-        pair = self._pairs.get(place)
-        if pair is None:
-            pair = self._pair(*place)
-        attempt, error, to = event.attempt, run.error, event.workflow_id
+        topic, partition, offset, _, _, _, _ = record
+        place = (topic, partition, group, event.event_type)
+        pair = self._pairs.get(place) or self._pair(*place)
+        above, attempt, error, to = run.above, event.attempt, run.error, event.workflow_id
         notes = None if run.shown is None else run.shown.notes()
         texts = (event.step_id, event.id, to)
-        if has_answer and error is None and notes is None and parent_id != _NO_SPAN and attempt == tries == 1:
-            began_ns, offset = run.began_ns, record.offset
-            self._tracer.record(
-                plain_span(
-                    (pair, trace_id, span_id, parent_id, began_ns, ended_ns, texts, offset, answer_id, epoch_ns())
-                )
-            )
+        if has_answer and error is None and notes is None and attempt == tries == 1 and above[36:52] != _NO_SPAN:
+            self._record(plain_span((pair, above[3:52] + drawn, run.began_ns, ended_ns, texts, offset, epoch_ns())))
             return
+        trace_id, parent_id, span_id, answer_id = above[3:35], above[36:52], drawn[:16], drawn[16:]
         if parent_id == _NO_SPAN:
             parent_id = ""
-        values = (*texts, record.offset, attempt if attempt > 1 else None, tries if tries > 1 else None)
+        values = (*texts, offset, attempt if attempt > 1 else None, tries if tries > 1 else None)
         if run.traceback is not None and error is not None:
             notes = _with_exception(notes, error, run.traceback, ended_ns)
         span = new_span((pair.first, trace_id, span_id, parent_id, run.began_ns, ended_ns, values, error, (), notes))
@@ -226,7 +222,8 @@ class AgentTracing:
             template = self._received.get(topic)
             if template is None:
                 template = self._received[topic] = batch("poll", "receive", topic, group)
-            links = tuple([link for record in of_topic[:MAX_LINKS] if (link := link_to(record.headers)) is not None])
+            found = (link for record in of_topic[:_MOST_LOOKED_AT] if (link := link_to(record.headers)) is not None)
+            links = tuple(islice(found, MAX_LINKS))
             if links:
                 self._alone(template, began_ns, ended_ns, (len(of_topic),), None, links)
 
@@ -248,9 +245,8 @@ class AgentTracing:
         links: tuple[Link, ...],
     ) -> None:
         new_id = self._tracer.new_span_id
-        self._tracer.record(
-            new_span((template, new_id() + new_id(), new_id(), "", began_ns, ended_ns, values, error, links, None))
-        )
+        ids = (new_id() + new_id(), new_id(), "")
+        self._tracer.record(new_span((template, *ids, began_ns, ended_ns, values, error, links, None)))
 
 
 def _with_exception(notes: SpanNotes | None, error: tuple[str, str], traceback: str, at_ns: int) -> SpanNotes:

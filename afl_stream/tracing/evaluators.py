@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from os import urandom
 from typing import Any, Final, Protocol
 
 from afl.core.clock import epoch_ns
-from afl.core.ids import workflow_of
 from afl.core.trace_context import (
     SAMPLED,
     TRACE_PARENT,
@@ -17,7 +16,7 @@ from afl.core.trace_context import (
     context_in,
     context_of,
     derived_span_id,
-    is_usual,
+    is_sampled_usual,
     link_to,
 )
 from afl_stream.tracing.attributes import (
@@ -112,7 +111,7 @@ class EvaluatorTracing:
 
     def sent(self, records: Iterable[tuple[str, str, bytes | None, bytes | None, Any]], began_ns: int) -> None:
         """Record that records of the outbox were handed to the broker's client."""
-        ended_ns, templates = epoch_ns(), self._sent
+        ended_ns, templates, run_context = epoch_ns(), self._sent, self._tracer.run_context
         found: list[Row] = []
         for _, topic, key, _value, headers in records:
             if headers.__class__ is bytes or key is None:
@@ -125,21 +124,19 @@ class EvaluatorTracing:
                 continue
             # It is the third of ours, or it is among the others.
             parent = headers[2][1] if len(headers) == 3 else dict(headers).get(TRACE_PARENT)
-            if parent is None or not is_usual(parent):
+            if parent is None or not is_sampled_usual(parent):
                 continue
             text, about = parent.decode(), key.decode("utf-8", "replace")
-            if text[53:] not in SAMPLED:
-                continue
-            span_id = text[36:52]
             if template is None:
+                span_id = text[36:52]
                 if span_id != derived_span_id(f"fired/{about}"):
                     continue  # A command of a client, which goes on to its own evaluator.
                 times, values = (began_ns, ended_ns), (about, about, None)
                 found.append(new_span((sending(topic), text[3:35], span_id, "", *times, values, None, (), None)))
                 continue
-            workflow_id = workflow_of(about) or ""
-            above, texts = self._tracer.run_context(workflow_id).span_id, (about, workflow_id)
-            found.append(plain_span((template, text[3:35], span_id, above, began_ns, ended_ns, texts, None, "", 0)))
+            workflow_id = about.rpartition(":")[0]
+            ids = f"{text[3:35]}{run_context(workflow_id).span_id}{text[36:52]}"
+            found.append(plain_span((template, ids, began_ns, ended_ns, (about, workflow_id), None, 0)))
         if found:
             self._tracer.record_all(found)
 
@@ -147,39 +144,46 @@ class EvaluatorTracing:
         self,
         worked_on: Sequence[tuple[Record, str]],
         began_ns: int,
+        changed: Mapping[str, Any],
         run_of: Callable[[str], Any],
         ended: Iterable[Any],
     ) -> None:
         """Record a batch that is stored: its records, with their outcomes; the commit; and runs that have ended in it.
 
-        `run_of` returns the execution of a workflow id, as far as the batch has it.
+        `changed` has executions by workflow id, and `run_of` returns others, as far as the batch has them.
         """
         ended_ns = epoch_ns()
         spans: list[Row] = []
         links: list[Link] = []
         # The ids of all spans are drawn at once.
         drawn, at = urandom(8 * len(worked_on)).hex(), 0
+        template: SpanTemplate | None = None
+        last_topic, last_partition = "", -1
         for (topic, partition, offset, named, _, headers, _), outcome in worked_on:
             key = "" if named is None else named.decode("utf-8", "replace")
-            run = run_of(key)
-            kept = "" if run is None else run.trace_context
-            own_links: tuple[Link, ...] = ()
-            sender = link_to(headers)
-            if sender is not None and sender[0] == kept[3:35] and kept[53:55] in SAMPLED:
-                trace_id, above = sender
-            else:
-                found = self._place_of(key, run, sender)
-                if found is None:
-                    continue
-                trace_id, above, own_links = found
-            template = self._template_of(topic, partition)
-            span_id, texts = drawn[at : at + 16], (key, key, outcome)
+            run = changed.get(key) or run_of(key)
+            if template is None or topic != last_topic or partition != last_partition:
+                template = self._template_of(topic, partition)
+                last_topic, last_partition = topic, partition
+            span_id = drawn[at : at + 16]
             at += 16
-            if own_links:
-                times, values = (began_ns, ended_ns), (*texts, offset)
-                spans.append(new_span((template, trace_id, span_id, above, *times, values, None, own_links, None)))
-            else:
-                spans.append(plain_span((template, trace_id, span_id, above, began_ns, ended_ns, texts, offset, "", 0)))
+            if len(headers) == 3 and headers[2][0] == TRACE_PARENT and is_sampled_usual(headers[2][1] or b""):
+                text = (headers[2][1] or b"").decode()
+                kept = "" if run is None else run.trace_context
+                if kept.startswith(text[:36]) and kept[53:55] in SAMPLED:
+                    # Nearly every record: it names a span of its run's trace.
+                    ids = text[3:52] + span_id
+                    spans.append(plain_span((template, ids, began_ns, ended_ns, (key, key, outcome), offset, 0)))
+                    if len(links) < MAX_LINKS:
+                        links.append((text[3:35], text[36:52]))
+                    continue
+            sender = link_to(headers)
+            place = self._place_of(key, run, sender)
+            if place is None:
+                continue
+            trace_id, above, own_links = place
+            times, values = (began_ns, ended_ns), (key, key, outcome, offset)
+            spans.append(new_span((template, trace_id, span_id, above, *times, values, None, own_links, None)))
             if len(links) < MAX_LINKS:
                 links.append((trace_id, span_id) if sender is None else sender)
         if worked_on:

@@ -7,16 +7,16 @@ put together once.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from struct import Struct
+from collections.abc import Callable, Mapping, Sequence
+from struct import Struct, calcsize
 from typing import Any, Final, NamedTuple
 
 from afl_stream.tracing.spans import PlainSpan, Row, Span, SpanPair, SpanTemplate
 
 #: trace_id (1), span_id (2), start (7), end (8): tags and lengths are single bytes.
 _FIXED: Final = Struct("<2s16s2s8scQcQ").pack
-#: start, and end with its tag.
-_TIMES: Final = Struct("<QcQ").pack
+#: The ids of a plain span, and of a pair of them: trace, parent, own, and the second's.
+_SINGLE_IDS, _PAIR_IDS = Struct("16s8s8s"), Struct("16s8s8s8s")
 _TRACE_TAG, _SPAN_TAG, _PARENT_TAG, _START_TAG, _END_TAG = b"\x0a\x10", b"\x12\x08", b"\x22\x08", b"\x39", b"\x41"
 #: Tags of a message's fields, of wire type 2: a length, and so many bytes.
 _ATTRIBUTES, _EVENTS, _LINKS, _STATUS = b"\x4a", b"\x5a", b"\x6a", b"\x7a"
@@ -84,16 +84,14 @@ def attributes(tag: bytes, values: Mapping[str, object]) -> bytes:
 _MOST_FORMS: Final = 4_096
 
 
-def _literal(text: bytes) -> bytes:
-    return text.replace(b"%", b"%%")
-
-
 class _Form(NamedTuple):
-    """A plain span, or both of a pair, with holes for ids, times, and values of certain lengths."""
+    """The bytes of a plain span, or of both of a pair, whose values have certain lengths.
 
-    content: bytes
-    #: Which of the first's values the second of a pair has; None: it is one span.
-    shared: tuple[int, ...] | None = None
+    It is packed by `pack` from `arguments`: constant bytes, and between them places for ids, times and values.
+    """
+
+    pack: Callable[..., bytes]
+    arguments: list[Any]
 
 
 class SpanEncoder:
@@ -118,70 +116,90 @@ class SpanEncoder:
     def encoded(self, rows: Sequence[Row]) -> tuple[bytes, int]:
         """Return spans as their scope holds them, one after the other, and their number."""
         found: list[bytes] = []
-        seconds = 0
-        add, from_hex, times, forms = found.append, bytes.fromhex, _TIMES, self._forms
+        seconds = at = 0
+        add, forms, single_ids, pair_ids = found.append, self._forms, _SINGLE_IDS.unpack_from, _PAIR_IDS.unpack_from
+        # All ids at once: each by itself takes as long as packing a span.
+        ids = bytes.fromhex("".join([row.ids for row in rows if row.__class__ is PlainSpan]).replace("-", ""))
         for row in rows:
             if not isinstance(row, PlainSpan):
                 add(field(b"\x12", self._span(row)))
                 continue
-            place, trace_id, span_id, parent_id, start_ns, end_ns, texts, number, second_id, second_end_ns = row
+            place, _, start_ns, end_ns, texts, number, second_end_ns = row
             try:
-                holes = [text.encode() for text in texts]
-            except UnicodeEncodeError:
-                holes = [text.encode("utf-8", "replace") for text in texts]
-            if number is not None:
-                if 0x3FFF < number < 0x20_0000:
-                    # An offset, mostly.
-                    value = b"\x18%c%c%c" % (number & 0x7F | 0x80, number >> 7 & 0x7F | 0x80, number >> 14)
+                if len(texts) == 3:
+                    text, text_2, text_3 = texts
+                    values: tuple[bytes, ...] = (text.encode(), text_2.encode(), text_3.encode())
                 else:
-                    value = any_value(number)
-                holes.append(value)
-            shape = (place, *map(len, holes))
+                    values = tuple([text.encode() for text in texts])
+            except UnicodeEncodeError:
+                values = tuple([text.encode("utf-8", "replace") for text in texts])
+            if number is None:
+                bits: tuple[int, ...] = ()
+            elif 0 <= number < 0x20_0000:
+                bits = (number & 127 | 128, number >> 7 & 127 | 128, number >> 14)
+            else:
+                bits = _bits(number)
+            if len(values) == 3:
+                value, value_2, value_3 = values
+                shape: tuple[Any, ...] = (place, len(bits), len(value), len(value_2), len(value_3))
+            else:
+                shape = (place, len(bits), *map(len, values))
             form = forms.get(shape)
             if form is None:
-                form = self._form(place, shape, len(texts))
-            content, shared = form
-            trace, own, when = from_hex(trace_id), from_hex(span_id), times(start_ns, _END_TAG, end_ns)
-            if shared is None:
-                add(content % (trace, own, when, from_hex(parent_id), *holes))
-                continue
-            add(
-                content % (
-                    trace, own, when, from_hex(parent_id), *holes,
-                    trace, from_hex(second_id), times(end_ns, _END_TAG, second_end_ns), own,
-                    *[holes[hole] for hole in shared],
-                )
-            )  # fmt: skip
-            seconds += 1
+                form = self._form(place, shape)
+            arguments = form.arguments.copy()
+            if second_end_ns:
+                trace, parent, own, second = pair_ids(ids, at)
+                at += 40
+                one, other = place.shared  # type: ignore[union-attr]  # it is a pair
+                arguments[1::2] = (
+                    trace, own, start_ns, end_ns, parent, *values, *bits,
+                    trace, second, end_ns, second_end_ns, own, values[one], values[other],
+                )  # fmt: skip
+                seconds += 1
+            else:
+                trace, parent, own = single_ids(ids, at)
+                at += 32
+                arguments[1::2] = (trace, own, start_ns, end_ns, parent, *values, *bits)
+            add(form.pack(*arguments))
         return b"".join(found), len(found) + seconds
 
-    def _form(self, place: SpanTemplate | SpanPair, shape: tuple[Any, ...], texts: int) -> _Form:
-        lengths = shape[1:]
+    def _form(self, place: SpanTemplate | SpanPair, shape: tuple[Any, ...]) -> _Form:
+        bits, lengths = shape[1], shape[2:]
         if isinstance(place, SpanTemplate):
-            form = _Form(self._with_holes(place, lengths, texts))
+            pieces = self._pieces(place, lengths, bits)
         else:
-            theirs = [lengths[hole] for hole in place.shared]
-            second = self._with_holes(place.second, theirs, len(theirs))
-            form = _Form(self._with_holes(place.first, lengths, texts) + second, place.shared)
+            pieces = self._pieces(place.first, lengths, bits)
+            pieces += self._pieces(place.second, [lengths[shared] for shared in place.shared], 0)
+        packed = Struct("<" + "".join([f"{len(constant)}s{value}" for constant, value in pieces]))
+        arguments: list[Any] = [each for constant, _ in pieces for each in (constant, None)]
         if len(self._forms) >= _MOST_FORMS:
             self._forms.clear()
-        self._forms[shape] = form
+        form = self._forms[shape] = _Form(packed.pack, arguments)
         return form
 
-    def _with_holes(self, template: SpanTemplate, lengths: Sequence[int], texts: int) -> bytes:
-        """Return a plain span with holes; the first so many values are texts, and then one is a message."""
+    def _pieces(self, template: SpanTemplate, lengths: Sequence[int], bits: int) -> list[tuple[bytes, str]]:
+        """Return a plain span as constants, each with the form of the value behind it, as `struct` names it.
+
+        Its values are texts of these lengths, and then a number of so many bytes unless that is 0.
+        """
         shared, keys = self._template(template)
-        content = _literal(shared) + b"\x0a\x10%b\x12\x08%b\x39%b\x22\x08%b"
-        size = len(shared) + 18 + 10 + 9 + 9 + 10
+        pieces = [
+            (shared + _TRACE_TAG, "16s"),
+            (_SPAN_TAG, "8s"),
+            (_START_TAG, "Q"),
+            (_END_TAG, "Q"),
+            (_PARENT_TAG, "8s"),
+        ]
         # Keys that follow have no value.
-        for number, (key, length) in enumerate(zip(keys, lengths, strict=False)):
-            value = b"\x0a" + varint(length) if number < texts else b""
-            inner = varint(len(value) + length)
-            outer = varint(len(key) + 1 + len(inner) + len(value) + length)
-            head = _ATTRIBUTES + outer + key + b"\x12" + inner + value
-            content += _literal(head) + b"%b"
-            size += len(head) + length
-        return b"\x12" + _literal(varint(size)) + content
+        for key, length in zip(keys, lengths, strict=False):
+            pieces.append((_key_and_head(key, b"\x0a" + varint(length), length), f"{length}s"))
+        if bits:
+            pieces.append((_key_and_head(keys[len(lengths)], b"\x18", bits), "B"))
+            pieces += [(b"", "B")] * (bits - 1)
+        size = sum([len(constant) + calcsize(f"<{value}") for constant, value in pieces])
+        first, form = pieces[0]
+        return [(b"\x12" + varint(size) + first, form), *pieces[1:]]
 
     def _template(self, template: SpanTemplate) -> tuple[bytes, tuple[bytes, ...]]:
         known = self._templates.get(template)
@@ -224,6 +242,22 @@ class SpanEncoder:
         if notes is not None:
             parts += _noted(notes)
         return b"".join(parts)
+
+
+def _key_and_head(key: bytes, head: bytes, length: int) -> bytes:
+    """Return an attribute up to its content, which has this length; `head` comes before that in its AnyValue."""
+    value = varint(len(head) + length)
+    return _ATTRIBUTES + varint(len(key) + 1 + len(value) + len(head) + length) + key + b"\x12" + value + head
+
+
+def _bits(number: int) -> tuple[int, ...]:
+    """Return the bytes of a number as protobuf writes it. One that is negative has ten.
+
+    Few lengths mean few forms: what has up to 35 bits has five bytes, the last of which may be zero.
+    """
+    if 0 <= number < 1 << 35:
+        return (*[number >> shift & 127 | 128 for shift in (0, 7, 14, 21)], number >> 28)
+    return tuple(varint(number & 0xFFFF_FFFF_FFFF_FFFF))
 
 
 def _noted(notes: Any) -> Sequence[bytes]:

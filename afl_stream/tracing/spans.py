@@ -11,8 +11,9 @@ from afl.core.row_maker import row_maker
 SCOPE: Final = "afl_stream"
 
 AttributeValue: TypeAlias = str | bool | int | float | tuple[str, ...] | tuple[int, ...] | tuple[float, ...]
-#: The most links of one span, which is what OpenTelemetry's SDK keeps.
-MAX_LINKS: Final = 128
+#: The most links of the span of a batch. A link costs as much as a third of a span, and the records' own spans name
+#: the batch's senders anyway.
+MAX_LINKS: Final = 8
 #: Another span, by its trace's id and its own.
 Link: TypeAlias = tuple[str, str]
 
@@ -48,12 +49,12 @@ class SpanTemplate:
 class SpanPair:
     """A span and the one below it that begins where it ends: a handler and its answer, say.
 
-    `shared` are the texts of the second, by their places among those of the first.
+    `shared` are the two texts of the second, by their places among those of the first.
     """
 
     __slots__ = ("first", "second", "shared")
 
-    def __init__(self, first: SpanTemplate, second: SpanTemplate, shared: tuple[int, ...]) -> None:
+    def __init__(self, first: SpanTemplate, second: SpanTemplate, shared: tuple[int, int]) -> None:
         self.first = first
         self.second = second
         self.shared = shared
@@ -107,43 +108,49 @@ new_span: Final = row_maker(
 class PlainSpan(NamedTuple):
     """An ended span as nearly all are: below another one, and without errors and links. Exporters are quick with it.
 
-    Its values are `texts`, then `number`; keys of its template that follow have none. Of a pair, this is the first:
-    `second_id` and `second_end_ns` are the other's, which begins where this one ends.
+    `ids` are the hexadecimal ids of the trace, the span above, and the span itself, one behind the other; hyphens
+    between them are allowed, so a part of a `traceparent` may be the first two. Its values are `texts`, then `number`;
+    keys of its template that follow have none. Of a pair, this is the first. The other one's id is the last of `ids`;
+    it begins where this one ends, and ends at `second_end_ns`.
     """
 
     place: SpanTemplate | SpanPair
-    trace_id: str
-    span_id: str
-    parent_id: str
+    ids: str
     start_ns: int
     end_ns: int
     texts: tuple[str, ...]
     number: int | None
-    second_id: str = ""
     second_end_ns: int = 0
 
     def spans(self) -> tuple[Span, ...]:
         """Return this span, or both of the pair."""
-        place, texts = self.place, self.texts
+        place, texts, ids = self.place, self.texts, self.ids.replace("-", "")
         own: tuple[str | int, ...] = texts if self.number is None else (*texts, self.number)
+        trace_id, parent_id, span_id = ids[:32], ids[32:48], ids[48:64]
         if isinstance(place, SpanTemplate):
-            return (self._span(place, self.span_id, self.parent_id, self.start_ns, self.end_ns, own),)
+            return (_span(place, trace_id, span_id, parent_id, self.start_ns, self.end_ns, own),)
         shared = tuple([texts[number] for number in place.shared])
         return (
-            self._span(place.first, self.span_id, self.parent_id, self.start_ns, self.end_ns, own),
-            self._span(place.second, self.second_id, self.span_id, self.end_ns, self.second_end_ns, shared),
+            _span(place.first, trace_id, span_id, parent_id, self.start_ns, self.end_ns, own),
+            _span(place.second, trace_id, ids[64:], span_id, self.end_ns, self.second_end_ns, shared),
         )
 
-    def _span(
-        self, template: SpanTemplate, span_id: str, above: str, start_ns: int, end_ns: int, own: tuple[str | int, ...]
-    ) -> Span:
-        values = (*own, *[None] * (len(template.keys) - len(own)))
-        return Span(template, self.trace_id, span_id, above, start_ns, end_ns, values)
+
+def _span(
+    template: SpanTemplate,
+    trace_id: str,
+    span_id: str,
+    parent_id: str,
+    start_ns: int,
+    end_ns: int,
+    own: tuple[str | int, ...],
+) -> Span:
+    values = (*own, *[None] * (len(template.keys) - len(own)))
+    return Span(template, trace_id, span_id, parent_id, start_ns, end_ns, values)
 
 
 #: Makes a plain span of all its values, in order.
 plain_span: Final = row_maker(
-    PlainSpan,
-    "place", "trace_id", "span_id", "parent_id", "start_ns", "end_ns", "texts", "number", "second_id", "second_end_ns",
+    PlainSpan, "place", "ids", "start_ns", "end_ns", "texts", "number", "second_end_ns"
 )  # fmt: skip
 Row: TypeAlias = Span | PlainSpan

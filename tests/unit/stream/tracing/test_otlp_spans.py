@@ -27,6 +27,7 @@ SPAN = Span(
 )
 
 
+ANSWER_ID = "a1b2c3d4e5f60718"
 #: The span of a handler and that of its answer.
 HANDLED = PlainSpan(
     SpanPair(
@@ -36,14 +37,12 @@ HANDLED = PlainSpan(
         SpanTemplate("send", SpanKind.PRODUCER, {}, ("key", "conversation", "no")),
         (2, 2),
     ),
-    SPAN.trace_id,
-    SPAN.span_id,
-    SPAN.parent_id,
+    # As in a `traceparent`, and behind it the other two.
+    f"{SPAN.trace_id}-{SPAN.parent_id}{SPAN.span_id}{ANSWER_ID}",
     SPAN.start_ns,
     SPAN.end_ns,
     ("wf:1", "wf:1#1", "wf"),
     7,
-    "a1b2c3d4e5f60718",
     SPAN.end_ns + 2,
 )
 
@@ -97,11 +96,11 @@ def test_a_handler_and_its_answer_arrive_as_two_spans() -> None:
     }  # fmt: skip
     assert attributes(answered) == {"key": "wf", "conversation": "wf"}
     assert (answered.parent_span_id, answered.trace_id) == (handled.span_id, handled.trace_id)
-    assert (handled.span_id.hex(), answered.span_id.hex()) == (HANDLED.span_id, HANDLED.second_id)
+    assert (handled.span_id.hex(), answered.span_id.hex()) == (SPAN.span_id, ANSWER_ID)
     assert (answered.start_time_unix_nano, answered.end_time_unix_nano) == (HANDLED.end_ns, HANDLED.second_end_ns)
 
 
-@pytest.mark.parametrize("number", [None, 0, 127, 16_383, 16_384, 2_097_151, 2_097_152, 2**62])
+@pytest.mark.parametrize("number", [None, 0, 127, 16_383, 16_384, 2_097_151, 2_097_152, 2**35 - 1, 2**35, 2**62, -1])
 @pytest.mark.parametrize("text", ["", "wf", "%b", "日本" * 100, "half \ud800", "k" * 127, "k" * 20_000])
 def test_a_plain_span_arrives_as_the_same_span_does_otherwise(text: str, number: int | None) -> None:
     row = HANDLED._replace(texts=("step", text, text), number=number)
