@@ -350,7 +350,7 @@ class Audit:
                 if found is UNDECIDED:
                     return lines, True
                 if found is None:
-                    if queue.problem is None:
+                    if queue.paused_reason is None and queue.is_away:
                         # No schema can be asked for, which takes long to find out: all partitions wait.
                         self._retry_at_s = queue.retry_at_s
                     break

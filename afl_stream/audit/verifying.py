@@ -57,9 +57,14 @@ class Verification:
     missing_heads: tuple[str, ...]
 
     @property
+    def is_sealed(self) -> bool:
+        """Return whether a chain value covers the lines. Without one, nothing tells whether they were changed."""
+        return bool(self.chain.head)
+
+    @property
     def is_intact(self) -> bool:
-        """Return whether nothing speaks against the lines."""
-        return not (self.chain.break_count or self.missing_heads or self.offsets.missing_count)
+        """Return whether a chain covers the lines, and nothing speaks against them."""
+        return self.is_sealed and not (self.chain.break_count or self.missing_heads or self.offsets.missing_count)
 
 
 def verify(path: Path, heads: Iterable[str] = ()) -> Verification:
@@ -73,6 +78,8 @@ def verify(path: Path, heads: Iterable[str] = ()) -> Verification:
     chain = check_chain(offsets.watched(_lines_at(path, torn)), wanted)
     if not chain.lines:
         raise NoAuditLines(path, "has no lines")
+    if not (chain.head or offsets.has_entries):
+        raise NoAuditLines(path, "has no line of an audit")
     return Verification(
         chain=chain,
         offsets=offsets.report(),
@@ -106,6 +113,8 @@ class _Offsets:
     def __init__(self) -> None:
         self._next: dict[TopicPartition, int] = {}
         self._report = OffsetReport()
+        #: Whether a line was that of an audit: a JSON object with its kind.
+        self.has_entries = False
 
     def report(self) -> OffsetReport:
         """Return what was found."""
@@ -121,6 +130,7 @@ class _Offsets:
         try:
             entry = json.loads(line)
             kind = entry["kind"]
+            self.has_entries = True
             if kind == "filter":
                 self._report.is_filtered = True
                 return

@@ -26,7 +26,9 @@ from afl_stream.bridge.services import BridgeServices
 from afl_stream.bridge.standings import WorkflowResults
 from afl_stream.bridge.topics import AnyTopic, NeededTopics
 from afl_stream.pubsub import EventDrivenWorkflow, Node
+from afl_stream.pubsub.subscriptions.settings import subscription_group
 from afl_stream.settings.config import StreamConfig
+from afl_stream.topics.rights import BridgeScope, Subscribed
 from afl_stream.transport import Transport
 
 #: Longest name of a subscription; topics have longer ones.
@@ -70,6 +72,8 @@ class Bridge:
         self._declared: dict[str, _Declared] = {}
         self._workflows: dict[str, WorkflowAgent] = {}
         self._intakes: dict[str, tuple[IntakeSource, Handling]] = {}
+        self._writes: dict[str, None] = {}
+        self._raises_events = False
         self._turns = OneAtATime()
         self._has_own_agent = True
         self._services = BridgeServices(self._resources)
@@ -96,7 +100,7 @@ class Bridge:
         handler = PublishHandler(
             facet=facet,
             topic=to,
-            name=self._topics.add(to, f"for the events of facet {facet}"),
+            name=self._written(to, f"for the events of facet {facet}"),
             request_id=request_id,
             data=data,
             results=results,
@@ -132,6 +136,7 @@ class Bridge:
             turns=self._turns,
         )
         self._take_in(topic, "to raise external events", raiser)
+        self._raises_events = True
 
     # --- AFL workflows are answered -------------------------------------------------------------------------------
 
@@ -180,7 +185,7 @@ class Bridge:
             workflow=workflow,
             input=input,
             results=results,
-            questions=None if questions is None else self._topics.add(questions, f"for questions of {facet}"),
+            questions=None if questions is None else self._written(questions, f"for questions of {facet}"),
             resources=self._resources,
             turns=OneAtATime(),
         )
@@ -209,6 +214,11 @@ class Bridge:
             raise BridgeInvalid(f"facet {facet}", "the bridge answers it already")
         self._declared[facet] = _Declared(handler=handler, retry=PassingErrors(retry), timeout_ms=timeout_ms)
 
+    def _written(self, topic: AnyTopic, needed_for: str) -> str:
+        name = self._topics.add(topic, needed_for)
+        self._writes[name] = None
+        return name
+
     def _take_in(self, topic: AnyTopic, needed_for: str, handle: Handling) -> None:
         name = self._topics.add(topic, needed_for)
         if name in self._intakes:
@@ -230,6 +240,15 @@ class Bridge:
     def topics_read(self) -> tuple[str, ...]:
         """The topics that the bridge reads, as the cluster names them."""
         return tuple(self._intakes)
+
+    @property
+    def scope(self) -> BridgeScope:
+        """What the bridge reads and writes beside the events of its facets: its rights on a cluster are made of it."""
+        reads = (
+            Subscribed(topic=name, group=subscription_group(self.config, source.subscription), has_letters=True)
+            for name, (source, _) in self._intakes.items()
+        )
+        return BridgeScope(reads=tuple(reads), writes=tuple(self._writes), raises_events=self._raises_events)
 
     @property
     def counts(self) -> BridgeCounts:
@@ -254,9 +273,9 @@ class Bridge:
     def start(self, transport: Transport) -> None:
         """Start what was declared; a bridge is started once.
 
-        Raises BridgeTopicMissing, what an agent's start raises, and GaveUp when no broker answers.
+        Raises BridgeTopicMissing, TopicHidden, what an agent's start raises, and GaveUp when no broker answers.
         """
-        self._topics.require(transport.admin().topic_names())
+        self._topics.require(transport.admin())
         set_up = self._register if self._declared and self._has_own_agent else None
         stores = {id(store): store for store in (agent.workflow.event_store for agent in self._workflows.values())}
         self._services.start(transport, list(self._intakes.values()), set_up, list(stores.values()))

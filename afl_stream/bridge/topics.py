@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from afl_stream.acls import check_visible
 from afl_stream.bridge.errors import BridgeTopicMissing
 from afl_stream.topics.creation import create_missing
 from afl_stream.topics.declared import TopicSpec, Topology, check_topic_name
-from afl_stream.transport import Transport
+from afl_stream.transport import Admin, Transport
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +51,12 @@ class NeededTopics:
         self._needed.setdefault(letters, ("dlq", f"for dead letters of {name}"))
         return letters
 
-    def require(self, existing: Iterable[str]) -> None:
-        """Raise BridgeTopicMissing when a topic does not exist."""
-        there = frozenset(existing)
+    def require(self, admin: Admin) -> None:
+        """Raise BridgeTopicMissing when a topic does not exist, TopicHidden when this user may not see it."""
+        there = admin.topic_names()
         for name, (_, needed_for) in self._needed.items():
             if name not in there:
+                check_visible(admin, name, needed_for.removeprefix("for "), "--role bridge --declaration MODULE")
                 raise BridgeTopicMissing(name, needed_for)
 
     def apply(self, transport: Transport) -> None:

@@ -46,7 +46,7 @@ def bridge_command(invocation: Invocation, declaration: str, name: str, create_t
 
     config, terminal = invocation.settings(), invocation.terminal()
     bridge = Bridge(config, name=name)
-    _declaration(declaration)(bridge)
+    declared_by(declaration)(bridge)
     if not bridge.facets and not bridge.topics_read:
         raise CommandRefused(
             f"{declaration} declares nothing, so there is nothing to run; it calls bridge.publish, "
@@ -67,7 +67,7 @@ def bridge_command(invocation: Invocation, declaration: str, name: str, create_t
     return ExitCode.WORK_LEFT if code else ExitCode.OK
 
 
-def _declaration(argument: str) -> Callable[[Bridge], object]:
+def declared_by(argument: str) -> Callable[[Bridge], object]:
     """Return the function that says what a bridge does. Raises CommandRefused."""
     find_modules_here()
     module_uri, colon, name = argument.rpartition(":")

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import os
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
@@ -19,7 +21,8 @@ from afl.core.text.log_lines import LOG_FORMAT, JsonLogFormatter, LogLineFormatt
 from afl.core.text.masking import Secrets, secrets_of_environment, shown_url
 from afl_stream.commands.refusals import CommandRefused
 from afl_stream.settings.store_files import KAFKA_STORE_FILE, find_store_file, is_store_at
-from afl_stream.settings.store_parts import StorePart, parts_of
+from afl_stream.settings.store_parts import StorePart, StorePartsUnreadable, parts_of
+from afl_stream.settings.variables import unknown_variables
 
 if TYPE_CHECKING:
     from afl.stores.public.persistence import EngineStore
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
     from afl_stream.settings.logs import LoggingSettings
     from afl_stream.transport import Transport
 
+_log = logging.getLogger(__name__)
 _LEVELS = (logging.WARNING, logging.INFO, logging.DEBUG)
 
 
@@ -38,6 +42,12 @@ class NothingThere(AFLError):
         """Build the message. `reason` says why it would be this file."""
         super().__init__(f"there is no {what} {path}{f' ({reason})' if reason else ''}; {remedy}")
         self.path = path
+
+
+@cache
+def _tell_unknown(variable: str) -> None:
+    """Tell once that nothing reads a variable, however often a command reads its settings."""
+    _log.warning("environment %s: no such setting, ignored; `afl-stream config` lists all", variable)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +108,8 @@ class Invocation:
             config = dataclasses.replace(config, evaluator=dataclasses.replace(config.evaluator, allow_scripts=True))
         self.secrets.add(config.secrets())
         self._follow_settings(config.logging)
+        for variable in unknown_variables(os.environ, config.describe()):
+            _tell_unknown(variable)
         return config
 
     def command_line(self, *words: str) -> str:
@@ -111,7 +123,19 @@ class Invocation:
         given = [word for option, value in options if value is not None for word in (option, value)]
         # Without it the command would look on the cluster of the settings.
         start = "AFL_TRANSPORT=embedded " if self.is_embedded and self._names_a_cluster() else ""
-        return start + shlex.join(["afl-stream", *words, *given])
+        return start + shlex.join(["afl-stream", *words, *self._processes_for(words), *given])
+
+    def _processes_for(self, words: Sequence[str]) -> list[str]:
+        """Return the option without which an evaluator of a divided store refuses to start."""
+        if words[:1] != ("evaluator",) or "--processes" in words:
+            return []
+        config = self.settings()
+        try:
+            parts = None if config.store.url is not None else parts_of(config.store_path)
+        except StorePartsUnreadable:
+            return []
+        count = 1 if parts is None else parts.count
+        return [] if count in (1, config.evaluator.processes) else ["--processes", str(count)]
 
     def _names_a_cluster(self) -> bool:
         """Return whether the settings alone lead to Kafka."""

@@ -304,7 +304,7 @@ def _followed(
             terminal.line(workflow_id)
         follower = RunFollower(workflow_id, command_id, is_drawn=options.workflow_id is None)
         watchdog = Watchdog(config.kafka, f"the wait for {workflow_id}")
-        with draining(stop.set):
+        with draining(stop.set, lambda: "closing the reader; the run goes on"):
             try:
                 return follower.follow(
                     milestones, watchdog, timeout_s=options.timeout_s, stop=stop, on_long_wait=tell_why

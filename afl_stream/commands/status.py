@@ -93,15 +93,11 @@ def _show_runs(terminal: Terminal, rows: Sequence[WorkflowRow]) -> None:
 
 def _show_pauses(invocation: Invocation, terminal: Terminal, store: EngineStore, rows: Sequence[WorkflowRow]) -> None:
     """Say what is paused, to people who look at runs that have not ended."""
-    from afl.engine.model.store import ENDED_STATUSES
-    from afl_stream.commands.waiting.pauses_here import pause_remark, pauses_here, pauses_of_store
+    from afl_stream.commands.waiting.pauses_here import pause_remarks
 
-    if terminal.as_json or all(row.status in ENDED_STATUSES for row in rows):
-        return
-    here = pauses_here(invocation)
-    for pause in pauses_of_store(store) if here is None else here:
-        if pause.scope != "workflow" or any(row.id == pause.name for row in rows):
-            terminal.line(pause_remark(invocation, pause))
+    if not terminal.as_json:
+        for line in pause_remarks(invocation, store, rows):
+            terminal.line(line)
 
 
 def _show_run(

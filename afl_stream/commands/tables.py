@@ -7,17 +7,18 @@ from typing import Final
 
 from rich.cells import cell_len, chop_cells
 
-_GAP: Final = "   "
+#: What stands between two columns.
+GAP: Final = "   "
 _INDENT: Final = "    "
 #: A column is not made narrower than this to fit a line.
 _NARROWEST: Final = 12
 
 
 class TableLayout:
-    """The layout of one table: the lines of its heading, and the lines of its rows.
+    """The layout of one table on a screen: the lines of its heading, and the lines of its rows.
 
-    `whole` names columns whose cells are copied by people: ids and names. They are never broken. `width` None: there is
-    no width to fit, as in a file or a pipe. Columns without a name hold texts.
+    `whole` names columns whose cells are copied by people: ids and names. They are never broken. `width` is in columns
+    of the screen. Columns without a name hold texts.
     """
 
     def __init__(
@@ -27,8 +28,8 @@ class TableLayout:
         *,
         right: Sequence[str] = (),
         whole: Sequence[str] = (),
-        width: int | None = None,
-        gap: str = _GAP,
+        width: int,
+        gap: str = GAP,
     ) -> None:
         # A column of nothing but blanks would only take room.
         shown = [at for at, column in enumerate(columns) if column or any(row[at] for row in rows)]
@@ -50,7 +51,7 @@ class TableLayout:
         """Return the names of the columns, and a line below them."""
         lines = self._lines_of(self._columns)
         longest = max((cell_len(line) for line in [*lines, *self.rows()]), default=0)
-        return [*lines, "─" * (longest if self._width is None else min(longest, self._width))]
+        return [*lines, "─" * min(longest, self._width)]
 
     def rows(self) -> list[str]:
         """Return the lines of all rows."""
@@ -66,7 +67,7 @@ class TableLayout:
         is_open = False
         for at, name in enumerate(self._columns):
             is_alone = name in self._whole or not name
-            if is_open and not is_alone and self._width_of([*groups[-1], at]) <= (self._room([*groups[-1], at]) or 0):
+            if is_open and not is_alone and self._width_of([*groups[-1], at]) <= self._room([*groups[-1], at]):
                 groups[-1].append(at)
             else:
                 groups.append([at])
@@ -76,8 +77,8 @@ class TableLayout:
     def _width_of(self, group: Sequence[int]) -> int:
         return sum(self._widths[at] for at in group) + len(self._gap) * (len(group) - 1)
 
-    def _room(self, group: Sequence[int]) -> int | None:
-        return None if self._width is None else self._width - len(self._indent(group))
+    def _room(self, group: Sequence[int]) -> int:
+        return self._width - len(self._indent(group))
 
     def _indent(self, group: Sequence[int]) -> str:
         return _INDENT if group[0] else ""
@@ -103,21 +104,21 @@ class TableLayout:
         return lines
 
     def _too_wide(self, widths: Sequence[int]) -> bool:
-        return self._width is not None and sum(widths) + len(self._gap) * (len(widths) - 1) > self._width
+        return sum(widths) + len(self._gap) * (len(widths) - 1) > self._width
 
-    def _make_narrower(self, group: Sequence[int], room: int | None) -> None:
+    def _make_narrower(self, group: Sequence[int], room: int) -> None:
         """Take from the widest columns of a line until it fits, as far as that goes."""
         free = [at for at in group if self._columns[at] not in self._whole]
-        while room is not None and (excess := self._width_of(group) - room) > 0:
+        while (excess := self._width_of(group) - room) > 0:
             widest = max(free, key=lambda at: self._widths[at], default=None)
             if widest is None or self._widths[widest] <= _NARROWEST:
                 return
             self._widths[widest] = max(self._widths[widest] - excess, _NARROWEST)
 
 
-def _wrapped(text: str, width: int | None) -> list[str]:
+def _wrapped(text: str, width: int) -> list[str]:
     """Return the text on lines of this width, broken between words where possible."""
-    if width is None or cell_len(text) <= width:
+    if cell_len(text) <= width:
         return [text]
     lines, line = [], text[: len(text) - len(text.lstrip())]
     for word in text.split():

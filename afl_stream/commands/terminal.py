@@ -99,25 +99,15 @@ class Terminal:
         columns: Sequence[str],
         rows: Iterable[Sequence[str]],
         *,
-        title: str = "",
         right: Sequence[str] = (),
         whole: Sequence[str] = (),
     ) -> None:
-        """Write a table; `right` names the columns of numbers, `whole` those whose cells are never broken: ids."""
-        from rich.text import Text
+        """Write a table; `right` names the columns of numbers, `whole` those whose cells are never broken: ids.
 
-        from afl_stream.commands.tables import TableLayout
-
-        cells = [[one_line(self._secrets.masked(cell)) for cell in row] for row in rows]
-        width = self.console.width if self._fits_screen else None
-        layout = TableLayout(columns, cells, right=right, whole=whole, width=width)
-        if title:
-            self.console.print(Text(title, style="italic"), soft_wrap=True)
-        *names, rule = layout.heading()
-        for line in names:
-            self.console.print(Text(line, style="bold"), soft_wrap=True)
-        for line in (rule, *layout.rows()):
-            self.console.print(Text(line), soft_wrap=True)
+        To a file or a pipe: a line a row, its cells between tabs, for other programs. No heading, and no blanks to fill
+        a column. A column without a name stands last, or is there in every call.
+        """
+        self._write_table(columns, [Listed(row) for row in rows], right=right, whole=whole)
 
     def listing(
         self,
@@ -130,12 +120,20 @@ class Terminal:
     ) -> None:
         """Write a narrow table whose column `coloured` has the colours of its rows.
 
-        To a file or a pipe: a line a row, its cells between tabs and nothing else, for other programs.
+        To a file or a pipe it goes as `table` does, with the notes as a last column.
         """
-        from rich.text import Text
+        self._write_table(columns, rows, right=right, whole=whole, coloured=coloured, gap="  ")
 
-        from afl_stream.commands.tables import TableLayout
-
+    def _write_table(
+        self,
+        columns: Sequence[str],
+        rows: Sequence[Listed],
+        *,
+        right: Sequence[str],
+        whole: Sequence[str],
+        coloured: str = "",
+        gap: str | None = None,
+    ) -> None:
         cells = [[one_line(self._secrets.masked(cell)) for cell in row.cells] for row in rows]
         notes = [one_line(self._secrets.masked(row.note)) for row in rows]
         if not self._fits_screen:
@@ -143,7 +141,11 @@ class Terminal:
                 self._out.write("\t".join([*row_cells, note]).rstrip("\t") + "\n")
             self._out.flush()
             return
-        layout = TableLayout(columns, cells, right=right, whole=whole, width=self.console.width, gap="  ")
+        from rich.text import Text
+
+        from afl_stream.commands.tables import GAP, TableLayout
+
+        layout = TableLayout(columns, cells, right=right, whole=whole, width=self.console.width, gap=gap or GAP)
         *names, rule = layout.heading()
         for line in names:
             self.console.print(Text(line, style="bold"), soft_wrap=True)

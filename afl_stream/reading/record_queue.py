@@ -32,6 +32,7 @@ class RecordQueue:
         "_clock_s",
         "_failures",
         "_warnings",
+        "is_away",
         "paused_reason",
         "records",
         "retry_at_s",
@@ -46,8 +47,10 @@ class RecordQueue:
         self.records: deque[Record] = deque()
         #: When to try again to decode the first of them.
         self.retry_at_s = float("-inf")
-        #: Why the first of them waits for a schema that is gone.
+        #: Why the first of them waits for its schema.
         self.waits_for: str | None = None
+        #: Whether it waits because no schema can be asked for now, and not because its own is gone.
+        self.is_away = False
         #: Why nothing of this partition is decoded until an operator acts.
         self.paused_reason: str | None = None
 
@@ -80,7 +83,7 @@ class RecordQueue:
                 records.popleft()
         except (SchemaUnavailable, NewerFormat) as error:
             if decoded:
-                self._failures, self.waits_for = 0, None
+                self._failures = 0
             self._note_wait(record, error)
         else:
             self._failures, self.waits_for = 0, None
@@ -90,8 +93,7 @@ class RecordQueue:
         if isinstance(error, SchemaUnavailable):
             self._failures += 1
             self.retry_at_s = self._clock_s() + self._backoff.wait_s(self._failures)
-            if isinstance(error, SchemaGone):
-                self.waits_for = _at(record, error)
+            self.waits_for, self.is_away = _at(record, error), not isinstance(error, SchemaGone)
             self._warnings.warning(f"waits for schemas of {record.topic}", _WAITS, error, *record.topic_partition)
         else:
             self.paused_reason = _at(record, error)

@@ -6,14 +6,13 @@ from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import Final, NamedTuple, cast
 
+from afl.core.ids import RESERVED
 from afl.core.text.exception_text import class_name, exception_line
 from afl_stream.errors import StreamError
 from afl_stream.schedules.firings import ScheduleState, StartedRun, next_look_ms
 from afl_stream.schedules.spec import Overlap, ScheduleSpec
 from afl_stream.wire.headers import rfc3339
 
-#: What ids of rows begin with that are no schedules of people; such an id is none that a command may have.
-RESERVED: Final = "#"
 _SPEC_FIELDS: Final = tuple(field.name for field in fields(ScheduleSpec))
 _STATE_FIELDS: Final = tuple(field.name for field in fields(ScheduleState))
 #: What reading a document that nobody has written so, or computing its times, may raise.

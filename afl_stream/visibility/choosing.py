@@ -9,6 +9,7 @@ from typing import Final
 
 from afl.compiled.program import Kind
 from afl.core.json_objects import read_json
+from afl.core.text.near_names import did_you_mean, near_names
 from afl.engine.model.visibility import WorkflowFilter
 from afl.engine.types import Value
 from afl.stores.public.persistence import EngineStore
@@ -64,14 +65,17 @@ def run_filter(store: EngineStore, choice: Choice, now_ms: int) -> WorkflowFilte
     inputs: dict[str, list[Value]] = {}
     for name, values in map(_input_of, choice.inputs):
         inputs.setdefault(name, []).extend(values)
+    since_ms, before_ms = _moment_of("since", choice.since, now_ms), _moment_of("until", choice.until, now_ms)
+    if since_ms is not None and before_ms is not None and before_ms <= since_ms:
+        raise UnknownChoice("until", choice.until, f"a time after that of since, {choice.since}")
     programs = [found for start in choice.programs for found in full_fingerprints(store, start)]
     return WorkflowFilter(
         statuses=tuple(dict.fromkeys(map(_status_of, choice.states))),
         names=_named(store, choice.workflows, (Kind.WORKFLOW,)),
         programs=tuple(dict.fromkeys(programs)),
         facets=_named(store, choice.facets, _FACETS),
-        since_ms=_moment_of("since", choice.since, now_ms),
-        before_ms=_moment_of("until", choice.until, now_ms),
+        since_ms=since_ms,
+        before_ms=before_ms,
         error_text=choice.error,
         inputs=inputs,
     )
@@ -97,6 +101,18 @@ def _named(store: EngineStore, names: Sequence[str], kinds: Sequence[Kind]) -> t
     for name in names:
         found.update(dict.fromkeys(declared_names(store, name, kinds) or [name]))
     return tuple(found)
+
+
+def unknown_names(store: EngineStore, choice: Choice) -> list[str]:
+    """Return a sentence about each workflow and facet of a choice that no program of the store declares."""
+    told = []
+    for what, names, kinds in (("workflow", choice.workflows, (Kind.WORKFLOW,)), ("facet", choice.facets, _FACETS)):
+        for name in names:
+            if not declared_names(store, name, kinds):
+                every = declared_names(store, None, kinds)
+                meant = did_you_mean(near_names(name, [*every, *(one.rpartition(".")[2] for one in every)]))
+                told.append(f"no run has a program with a {what} {name}{f'; {meant}' if meant else ''}")
+    return told
 
 
 def _input_of(pair: str) -> tuple[str, list[Value]]:

@@ -138,8 +138,8 @@ def full_fingerprints(store: EngineStore, start: str) -> list[str]:
     return found
 
 
-def declared_names(store: EngineStore, name: str, kinds: Iterable[Kind]) -> list[str]:
-    """Return the qualified names of these kinds that a name means, in any program of the store."""
+def declared_names(store: EngineStore, name: str | None, kinds: Iterable[Kind]) -> list[str]:
+    """Return the qualified names of these kinds that a name means, in any program of the store; None means all."""
     wanted, names = frozenset(kinds), set()
     for fingerprint in store.program_fingerprints():
         program, _ = _read(store, fingerprint)
@@ -147,7 +147,7 @@ def declared_names(store: EngineStore, name: str, kinds: Iterable[Kind]) -> list
             names |= {
                 found.qualified_name
                 for found in program.declarations.values()
-                if found.kind in wanted and is_called(found.qualified_name, name)
+                if found.kind in wanted and (name is None or is_called(found.qualified_name, name))
             }
     return sorted(names)
 

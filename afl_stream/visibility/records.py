@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Final
 
 from afl.core.errors import AFLError
@@ -13,6 +13,7 @@ from afl_stream.errors import SchemaUnavailable, Unreadable
 from afl_stream.partitioner import partition_for
 from afl_stream.reading.log_ranges import NotReadInTime, read_ranges
 from afl_stream.registry.deployment_codec import DeploymentCodec
+from afl_stream.sensitive.redaction import ENCRYPTED, REDACTED
 from afl_stream.settings.config import StreamConfig
 from afl_stream.topics.declared import Topology
 from afl_stream.transport import Record, TopicPartition, Transport, TransportError, Watermarks
@@ -136,6 +137,7 @@ class RunRecordReader:
         except (TransportError, SchemaUnavailable) as error:
             found.gaps.append(f"the topics could not be read: {error}")
         found.events.sort(key=lambda event: (event.at_ms, event.offset))
+        found.answers[:] = _without_sensitive(found.answers, steps)
         found.answers.sort(key=lambda answer: (answer.at_ms, answer.offset))
         return RunRecords(events=tuple(found.events), answers=tuple(found.answers), gaps=tuple(found.gaps))
 
@@ -279,6 +281,25 @@ def _answer(
         refused=refused,
         letter=letter,
     )
+
+
+def _without_sensitive(answers: Sequence[Answer], steps: Sequence[StepDocument]) -> list[Answer]:
+    """Return the answers without the texts of failures that may quote what is hidden of their steps.
+
+    Shown is what the step keeps, and what its agent has hidden something in; agents of others hide nothing.
+    """
+    hiding = {step.id: step for step in steps if REDACTED in step.params.values() or ENCRYPTED in step.params.values()}
+    return [
+        answer
+        if answer.step_id not in hiding or _is_told(answer.error, hiding[answer.step_id])
+        else replace(answer, error=f"{answer.error.partition(': ')[0]}: {REDACTED}")
+        for answer in answers
+    ]
+
+
+def _is_told(error: str, step: StepDocument) -> bool:
+    kept = step.error
+    return not error or REDACTED in error or (kept is not None and error == f"{kept.type}: {kept.message}")
 
 
 def _shown(place: TopicPartition) -> str:

@@ -7,10 +7,11 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
+from afl.core.ids import RESERVED
 from afl.engine.model.schedules import ScheduleRow
 from afl.stores.public.persistence import EngineStore
 from afl_stream.evaluator.sensitive.program_marks import ProgramMarks
-from afl_stream.schedules.documents import RESERVED, Schedule, ScheduleUnreadable, from_document
+from afl_stream.schedules.documents import Schedule, ScheduleUnreadable, from_document
 from afl_stream.schedules.spec import ScheduleSpec
 from afl_stream.sensitive.error_texts import hiding
 from afl_stream.sensitive.redaction import Redaction

@@ -187,13 +187,16 @@ class EventHeaders(_RecurringHeaders):
         self, *, event_id: str, step_id: str, attempt: int, created_at_ms: int, trace: Headers = ()
     ) -> Headers | bytes:
         """Return the headers of one event: packed, if nothing but the structured header is its own."""
+        if not self._is_compact:
+            return self._of(event_id, step_id, attempt, created_at_ms) + trace
+        # As `_structured` does, without the call.
+        structured = (
+            f'{self._start}{quoted(event_id)},"subject":{quoted(step_id)},"time":"{rfc3339(created_at_ms)}",'
+            f'"attempt":{attempt}}}'
+        ).encode()
         if not trace and self._is_packed:
-            # As `_structured` does, without the call.
-            return (
-                f'{self._start}{quoted(event_id)},"subject":{quoted(step_id)},"time":"{rfc3339(created_at_ms)}",'
-                f'"attempt":{attempt}}}'
-            ).encode()
-        return self._of(event_id, step_id, attempt, created_at_ms) + trace
+            return structured
+        return (self._content, (STRUCTURED_HEADER, structured), *trace)
 
 
 class ContinueHeaders(_RecurringHeaders):

@@ -46,6 +46,8 @@ class BridgeLife:
         if self.bridge.facets:
             self.worker = deployment.worker({})
             self.bridge.register_on(self.worker.agent)
+            # A deployment that settles waits for the partitions of these.
+            self.worker.facets = self.bridge.facets
         self.bridge.start(self.transport)
 
     def settle(self) -> None:

@@ -54,7 +54,10 @@ def bridged(deployment: Deployment, bridge: Bridge) -> Iterator[None]:
     transport = deployment.cluster.transport(Faults())
     bridge.apply_topics(transport)
     if bridge.facets:
-        bridge.register_on(deployment.worker({}).agent)
+        worker = deployment.worker({})
+        bridge.register_on(worker.agent)
+        # A deployment that settles waits for the partitions of these.
+        worker.facets = bridge.facets
     with bridge.running(transport):
         deployment.settle()
         yield

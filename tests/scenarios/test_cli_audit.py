@@ -81,6 +81,15 @@ def test_an_audit_of_one_facet_tells_its_events_and_nothing_of_others(command_li
     assert [(line["kind"], line["facet"]) for line in lines] == [("event", "net.Note")]
 
 
+def test_an_audit_of_a_facet_without_a_topic_says_so(command_line: CommandLine) -> None:
+    misspelt = command_line("audit", "--until-idle", "--facet", "Noet")
+
+    assert (misspelt.code, misspelt.out) == (0, "")
+    assert "Note: no topic carries events of a facet Noet; did you mean net.Note?" in misspelt.err
+    for facet in ("Note", "net.Note"):
+        assert "no topic carries" not in command_line("audit", "--until-idle", "--facet", facet).err
+
+
 def test_an_audit_of_a_time_before_the_deployment_tells_nothing(command_line: CommandLine) -> None:
     assert command_line("audit", "--until-idle", "--from", "1h").out
     assert command_line("audit", "--until-idle", "--to", "2020-01-01").out == ""
@@ -148,6 +157,18 @@ def test_a_cut_tail_is_found_by_the_head_that_was_kept(command_line: CommandLine
     empty = command_line("audit", "verify", str(file), "--head", f"@{command_line.program}")
     assert empty.code == 2
     assert "has no head" in empty.err
+
+
+def test_lines_that_an_audit_wrote_to_standard_output_are_not_called_unchanged(command_line: CommandLine) -> None:
+    file = Path(command_line.program).parent / "from-standard-output.jsonl"
+    file.write_text('{"kind":"event","topic":"t","partition":0,"offset":0}\n')
+
+    called = command_line("audit", "verify", str(file))
+
+    assert called.code == 1
+    assert "1 line, none with a hash: whether they were changed cannot be told" in called.out
+    assert "unchanged" not in called.out
+    assert command_line("audit", "verify", str(file), "--json").document["intact"] is False
 
 
 def test_verify_says_what_it_cannot_read(command_line: CommandLine) -> None:

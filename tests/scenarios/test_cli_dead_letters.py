@@ -211,6 +211,7 @@ def test_a_dropped_letter_is_left_out_and_says_why_it_was_dropped(refused: Comma
         (("drop", "afl.dlq.commands[0]@0", "--facet", "net.Note"), 2, "filters go with --all"),
         (("replay", "afl.dlq.commands[0]@99"), 3, "dlq list --handled"),
         (("list", "--since", "yesterday"), 2, "--since yesterday: expected an age such as 2h"),
+        (("list", "--since", "1h", "--until", "2h"), 2, "--until 2h: expected a time after that of --since 1h"),
         (("list", "--hop", "nowhere"), 2, "'nowhere' is not one of"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",

@@ -135,7 +135,8 @@ def test_a_name_like_one_that_the_run_waits_for_is_asked_about(shop: CommandLine
     assert "Note" not in other.err + meant.err
 
 
-def test_what_a_run_waits_for_is_no_wider_than_the_terminal(shop: CommandLine) -> None:
+def test_what_a_run_waits_for_is_no_wider_than_the_terminal(shop: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
     done(shop, "start", "Checkout", "--input", "order=17", "--id", "01a226de-435e-748b-b72e-aa4fc6f51dc6")
 
     shown = shop("status", "01a226de-435e-748b-b72e-aa4fc6f51dc6").out.splitlines()

@@ -125,7 +125,10 @@ def test_a_time_that_no_run_can_have_is_a_time(shop: CommandLine, when: str) -> 
     ("words", "code", "told"),
     [
         (("list", "--since", "yesterday"), 2, "--since yesterday: expected an age such as 2h"),
+        (("list", "--since", "1h", "--until", "2h"), 2, "--until 2h: expected a time after that of since, 1h"),
         (("list", "--program", "zz"), 3, "there is no program"),
+        (("list", "--workflow", "Chekout"), 0, "no run has a program with a workflow Chekout; did you mean Checkout"),
+        (("list", "--facet", "shop.Chrage"), 0, "with a facet shop.Chrage; did you mean shop.Charge"),
         (("list", "-i", "order"), 2, "expected NAME=VALUE"),
         (("list", "--after", "nothing"), 3, "there is no run nothing"),
         (("show", "nothing"), 3, "there is no run nothing; afl-stream list shows them"),

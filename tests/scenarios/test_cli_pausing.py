@@ -46,6 +46,7 @@ def test_a_paused_run_is_named_only_where_it_is_shown(waiting: CommandLine) -> N
 
     assert "afl-stream resume --workflow w1" in waiting("status", "w1").out
     assert "afl-stream resume --workflow w1" in waiting("status").out
+    assert "afl-stream resume --workflow w1" in waiting("show", "w1").out
     assert "resume" not in waiting("status", "w2").out
 
 

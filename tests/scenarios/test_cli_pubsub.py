@@ -87,6 +87,8 @@ class Shop:
 @pytest.fixture
 def shop(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Shop:
     monkeypatch.chdir(tmp_path)
+    # Tables as on a screen.
+    monkeypatch.setenv("COLUMNS", "200")
     return Shop(CommandLine(tmp_path, capsys))
 
 

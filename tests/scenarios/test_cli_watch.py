@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 from pathlib import Path
 
@@ -129,21 +130,21 @@ def test_ctrl_c_ends_it_with_130(command_line: CommandLine, run: tuple[str, ...]
 
     process.send_signal(signal.SIGINT)
 
-    process.communicate(timeout=DEADLINE_S)
+    _, said = process.communicate(timeout=DEADLINE_S)
     assert process.returncode == 130
+    assert "Ctrl-C: ends when this is done: closing the reader; no run is touched" in said
 
 
 def test_a_run_is_watched_while_dev_runs_it(command_line: CommandLine) -> None:
     release = command_line.folder / "go"
+    os.mkfifo(release)
     command_line.handlers = command_line.file(
         "slow_handlers.py",
         f"""
-import pathlib, time
+import pathlib
 
 def note(payload):
-    while not pathlib.Path({str(release)!r}).exists():
-        time.sleep(0.05)
-    return {{"ok": True}}
+    return {{"ok": pathlib.Path({str(release)!r}).read_text() == "go"}}
 
 def register_handlers(runner):
     runner.register("net.Ping", lambda payload: {{"ms": 1}})
@@ -158,7 +159,7 @@ def register_handlers(runner):
     assert watch.stdout is not None
     first = [watch.stdout.readline().split()[1] for _ in range(2)]
 
-    release.touch()
+    release.write_text("go")
 
     rest, _ = watch.communicate(timeout=DEADLINE_S)
     dev.communicate(timeout=DEADLINE_S)

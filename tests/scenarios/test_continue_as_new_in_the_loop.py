@@ -15,6 +15,7 @@ from afl.engine.model.store import HistoryKind, HistoryRow
 from afl_stream.embedded.transport import Faults
 from afl_stream.wire.messages import ContinueAsNew, Lifecycle, StepContinue
 from tests.record_headers import headers_of
+from tests.worlds.compiled import interpreted_only
 from tests.worlds.gate import RUN, Gate
 from tests.worlds.world import World
 from tests.worlds.worlds import EACH_ONCE, EMBEDDED_DURABLE, MEMORY, SQLITE, in_worlds, with_values
@@ -419,6 +420,7 @@ def rows_of(gate: Gate) -> dict[str, int]:
     }
 
 
+@interpreted_only
 @pytest.mark.parametrize(
     ("world", "executions"),
     [*with_values(MEMORY, [600]), *with_values(SQLITE, [600, 10_000], lambda count: count == 600)],

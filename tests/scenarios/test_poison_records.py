@@ -98,6 +98,18 @@ def poison_for_commands(desk: Desk, step_id: str) -> Iterator[Poison]:
     yield b"k", codec.encode(StepContinue(step_id=step_id)), (), "unknown_type"
 
 
+def poison_for_external(desk: Desk, step_id: str) -> Iterator[Poison]:
+    codec = desk.deployment.codec
+    yield from poison_for_any_topic(codec.encode(ExternalEvent(workflow_id="wf-1", name="rain")))
+    yield b"k", b'{"workflow_id": "a b", "name": "rain"}', (), "bad_id"
+    yield b"k", b'{"workflow_id": "wf-1", "name": "rain", "name": "sun"}', (), "bad_json"
+    yield b"k", b'{"workflow_id": "wf-1", "name": "rain", "value": %d}' % 2**64, (), "number_out_of_range"
+    yield b"k", codec.encode(StepContinue(step_id=step_id)), (), "unknown_type"
+
+
+POISON = {"control": poison_for_control, "commands": poison_for_commands, "external": poison_for_external}
+
+
 def _event(step_id: str) -> Event:
     return Event(
         id=f"{step_id}#1", workflow_id="wf-1", execution_id="e", step_id=step_id, event_type="desk.Ask",
@@ -106,13 +118,13 @@ def _event(step_id: str) -> Event:
 
 
 @in_worlds(EMBEDDED)
-@pytest.mark.parametrize("topic", ["control", "commands"])
+@pytest.mark.parametrize("topic", POISON)
 def test_poison_between_good_records_is_dead_lettered_and_the_good_ones_are_applied(desk: Desk, topic: str) -> None:
     desk.start()
     deployment = desk.deployment
-    name = deployment.topology.control() if topic == "control" else deployment.topology.commands()
+    name = f"{deployment.config.prefix}{topic}"
     step_id = desk.step(FIRST).id
-    poison = list((poison_for_control if topic == "control" else poison_for_commands)(desk, step_id))
+    poison = list(POISON[topic](desk, step_id))
 
     for number, (key, value, headers, _) in enumerate(poison):
         deployment.put(name, value, key=key, headers=(*headers, ("number", str(number).encode())), partition=0)
@@ -133,6 +145,9 @@ def test_poison_between_good_records_is_dead_lettered_and_the_good_ones_are_appl
         assert found["afl.dlq.topic"].decode() == name
         assert int(found["afl.dlq.partition"]) == 0
         assert int(found["afl.dlq.offset"]) == origin[number].offset
+        assert int(found["afl.dlq.timestamp"]) == origin[number].timestamp_ms
+        assert found.get("afl.dlq.key") == key
+        assert found["afl.dlq.error_class"]
         assert found["afl.dlq.error"]
 
 

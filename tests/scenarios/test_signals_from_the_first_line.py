@@ -172,7 +172,8 @@ def test_a_module_of_handlers_that_takes_long_to_load_holds_up_no_end(
     words: list[str], start: Starter, command_line: CommandLine, tmp_path: Path
 ) -> None:
     command_line("topics", "apply")
-    (tmp_path / "slow.py").write_text("import time\nprint('loading', flush=True)\ntime.sleep(600)\n")
+    # Python handles no signal that comes just before a sleep until that is over.
+    (tmp_path / "slow.py").write_text("import time\nprint('loading', flush=True)\nwhile True:\n    time.sleep(0.05)\n")
     process = start(words)
     process.when_it_says("loading")
 

@@ -340,7 +340,8 @@ def damage_step(deployment: Deployment, step_id: str) -> None:
     """Let a stored step begin as a step does, and end too early."""
     with closing(sqlite3.connect(deployment.config.store_path)) as connection, connection:
         ((content,),) = connection.execute("SELECT document FROM step WHERE id=?", (step_id,)).fetchall()
-        connection.execute("UPDATE step SET document=? WHERE id=?", (content[: len(content) // 2], step_id))
+        # What is at its beginning says where the step is; its attributes are at the end.
+        connection.execute("UPDATE step SET document=? WHERE id=?", (content[:-2], step_id))
 
 
 #: Uses of the first answer that come after the last one: nothing of the run is decoded before.

@@ -9,7 +9,7 @@ import pytest
 
 from afl.core.clock import Clock
 from afl.engine.errors import WorkflowConflict
-from afl.engine.model.store import ERROR, PAUSED, Batch, ParkedRecord, StepDocument
+from afl.engine.model.store import ERROR, PAUSED, Batch, OpenRun, ParkedRecord, StepDocument
 from afl.stores.memory.store import MemoryStore
 from afl_stream.settings.config import StreamConfig
 from afl_stream.wire.messages import StepContinue
@@ -34,11 +34,18 @@ class ShortStore(MemoryStore):
         self.is_unwritable = False
         self.conflicts = 0
 
+    def load_open(self, workflow_id: str) -> OpenRun | None:
+        self._fail_reading(workflow_id)
+        return super().load_open(workflow_id)
+
     def load_steps(self, workflow_id: str, *, newer_than: int = 0, state: str | None = None) -> list[StepDocument]:
+        self._fail_reading(workflow_id)
+        return super().load_steps(workflow_id, newer_than=newer_than, state=state)
+
+    def _fail_reading(self, workflow_id: str) -> None:
         if workflow_id == BAD and self.unread:
             self.unread -= 1
             raise self.error
-        return super().load_steps(workflow_id, newer_than=newer_than, state=state)
 
     def commit_batch(self, batch: Batch) -> int:
         for change in batch.changes:

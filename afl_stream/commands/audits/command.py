@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from afl_stream.audit.audit import Audit, AuditConfig
     from afl_stream.audit.sinks import AuditSink
     from afl_stream.commands.idleness import Idleness
+    from afl_stream.commands.terminal import Terminal
+    from afl_stream.settings.config import StreamConfig
+    from afl_stream.transport import Transport
 
 #: Forms of the lines, and the ends of names that mean them.
 _FORMATS: Final = {"jsonl": (), "sqlite": (".db", ".sqlite", ".sqlite3"), "parquet": (".parquet",)}
@@ -209,6 +212,7 @@ def _run(
             draining(audit.stop, limit_s=DRAIN_LIMIT_S, limit_code=ExitCode.UNAVAILABLE),
         ):
             terminal.remark(f"{intent}; {ends_when(options.until_idle)}")
+            _warn_of_facets(terminal, config, transport, options.facets)
             if options.until_idle:
                 _read_to_the_end(audit, Idleness(config))
             else:
@@ -221,6 +225,20 @@ def _run(
     if counts.lost:
         terminal.warn(f"{counts.lost} records were gone before they were read: see the lines of kind `lost`")
     return ExitCode.OK
+
+
+def _warn_of_facets(terminal: Terminal, config: StreamConfig, transport: Transport, facets: Sequence[str]) -> None:
+    """Warn of facets without a topic: misspelt, the audit would be empty for good. They may also come later."""
+    if not facets:
+        return
+    from afl_stream.commands.facet_names import facets_with_topics, no_topic_of
+    from afl_stream.topics.declared import Topology
+
+    names = facets_with_topics(Topology(config), transport.admin().topic_names())
+    known = {*names, *(name.rpartition(".")[2] for name in names)}
+    for facet in facets:
+        if facet not in known:
+            terminal.warn(f"Note: {no_topic_of(facet, names)}")
 
 
 def _read_to_the_end(audit: Audit, idleness: Idleness) -> None:

@@ -62,7 +62,7 @@ def verify_command(invocation: Invocation, file: str, heads: tuple[str, ...]) ->
     breaks the chain, and its place is shown. Offsets that are missing without a line that says why are shown, too. That
     lines were cut off at the end shows only against a head that was kept elsewhere: --head.
 
-    Ends with 0 if nothing is wrong, with 1 if something is.
+    Ends with 0 if nothing is wrong, with 1 if something is, or if no line has a hash.
 
     \b
     Examples:
@@ -108,7 +108,7 @@ def _document(path: Path, found: Verification) -> dict[str, object]:
 
 def _sentences(path: Path, found: Verification) -> list[str]:
     chain, offsets = found.chain, found.offsets
-    said = [f"{path}: {_counted(chain.lines, 'line')}, {'unchanged' if found.is_intact else 'NOT as it was written'}"]
+    said = [f"{path}: {_counted(chain.lines, 'line')}, {_verdict(found)}"]
     said += [f"  line {broken.number} {broken.problem}: {broken.line}" for broken in chain.breaks[:_MOST_SHOWN]]
     said += _more(chain.break_count)
     said += [f"  no line has the head {head}: lines were cut off or changed" for head in found.missing_heads]
@@ -122,9 +122,13 @@ def _sentences(path: Path, found: Verification) -> list[str]:
         said.append(f"  {_counted(count, 'offset')} without a line: {_REASONS.get(reason, reason)}")
     if offsets.is_filtered:
         said.append("  an audit with a filter wrote it: missing offsets mean nothing")
-    if chain.unsealed:
+    if chain.unsealed and found.is_sealed:
         said.append(
             f"  {_counted(chain.unsealed, 'line')} without a hash at the beginning: an earlier release wrote them"
+        )
+    elif chain.unsealed:
+        said.append(
+            "  `audit --file` gives each line a hash; an audit to standard output has none, nor had an earlier release"
         )
     if found.torn_bytes:
         said.append(
@@ -132,6 +136,12 @@ def _sentences(path: Path, found: Verification) -> list[str]:
         )
     said.append(f"head {chain.head or '(no line has a hash)'}")
     return said
+
+
+def _verdict(found: Verification) -> str:
+    if not (found.is_sealed or found.missing_heads):
+        return "none with a hash: whether they were changed cannot be told"
+    return "unchanged" if found.is_intact else "NOT as it was written"
 
 
 _REASONS: Final = {

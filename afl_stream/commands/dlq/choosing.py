@@ -48,6 +48,10 @@ class Choice:
         from afl_stream.dead_letters import Hop, LetterFilter
 
         now_ms = epoch_ms()
+        since_ms = None if self.since is None else moment_ms("--since", self.since, now_ms)
+        until_ms = None if self.until is None else moment_ms("--until", self.until, now_ms)
+        if since_ms is not None and until_ms is not None and until_ms <= since_ms:
+            raise CommandRefused(f"--until {self.until}: expected a time after that of --since {self.since}")
         return LetterFilter(
             hops=frozenset(Hop(hop) for hop in self.hops),
             reasons=frozenset(self.reasons),
@@ -55,8 +59,8 @@ class Choice:
             workflow_id=self.workflow_id,
             step_id=self.step_id,
             text=self.text,
-            since_ms=None if self.since is None else moment_ms("--since", self.since, now_ms),
-            until_ms=None if self.until is None else moment_ms("--until", self.until, now_ms),
+            since_ms=since_ms,
+            until_ms=until_ms,
             replayed=replayed,
             dropped=dropped,
         )

@@ -60,15 +60,13 @@ def show_letters(terminal: Terminal, letters: DeadLetters, shown: Sequence[DeadL
         rows.append(
             (str(letter.place), time_text(letter.at_ms), letter.reason, what, state_of(letter), about, letter.error)
         )
+    # Without a state there is no such column on a screen.
+    state = "state" if any(row[4] for row in rows) else ""
     terminal.table(
-        ("dead letter", "given up", "reason", "record", *_state_column(rows), "step or run", ""),
-        [row if _state_column(rows) else (*row[:4], *row[5:]) for row in rows],
+        ("dead letter", "given up", "reason", "record", state, "step or run", ""),
+        rows,
         whole=("dead letter", "step or run"),
     )
-
-
-def _state_column(rows: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
-    return ("state",) if any(row[4] for row in rows) else ()
 
 
 def _remark(

@@ -28,8 +28,9 @@ def probe_command(
     """Send events to an agent in any language on topics of its own, and judge its answers.
 
     The topics have another prefix than the deployment, so that no evaluator reads the answers. Start the agent with
-    that prefix (afl.probe. unless it is said otherwise), and then the probe: a good event, one that comes twice, one
-    with fields that are not known, one of a cancelled run, one whose payload is no map, and one that is no JSON.
+    that prefix (AFL_PREFIX=afl.probe. unless it is said otherwise), and then the probe: a good event, one that comes
+    twice, one with fields that are not known, one of a cancelled run, one whose payload is no map, and one that is no
+    JSON.
 
     It ends with 0 when all is as it has to be, and with 1 when something is not.
 
@@ -50,7 +51,8 @@ def probe_command(
     wire = WireSettings(headers=config.wire.headers, events=form)
     config = replace(config, prefix=f"{config.prefix}{scratch}", wire=wire)
     topology = Topology(config)
-    terminal.remark(f"events go to {topology.facet(facet)}: start the agent with the prefix {config.prefix}")
+    wanted = f"an agent with the prefix {config.prefix} (AFL_PREFIX={config.prefix})"
+    terminal.remark(f"events go to {topology.facet(facet)}, for {wanted}")
     verdicts = []
     with (
         open_transport(config, create=True) as transport,

@@ -10,6 +10,7 @@ from afl.core.clock import epoch_ms
 from afl_stream.commands.probing.cases import Case, Cases
 from afl_stream.commands.probing.judging import Sent, Verdict, judged
 from afl_stream.errors import StreamError
+from afl_stream.group_members import DescribesGroups
 from afl_stream.topics.creation import create_missing
 from afl_stream.topics.declared import Topology
 from afl_stream.transport import Record, TopicPartition, Transport, produce_acknowledged
@@ -20,6 +21,8 @@ from afl_stream.wire.messages import Answer, Lifecycle, StepContinue, StepFailed
 
 _ANSWERS: Final = (StepContinue, StepFailed, StepUpdate)
 _DELIVERY_S: Final = 30.0
+#: How much of a record that cannot be read is shown, in bytes.
+_MOST_SHOWN: Final = 200
 #: How long what is not there may still come, once a later event of the partition is answered.
 _GRACE_S: Final = 0.5
 
@@ -40,7 +43,9 @@ class ProbedAgent:
         self._control_partitions = found[self._control].partitions
         places = [TopicPartition(name, n) for name, topic in found.items() for n in range(topic.partitions)]
         self._reader.assign({place: self._reader.watermarks(place).high for place in places})
+        self._admin = admin
         self._answers: list[Sent] = []
+        self._unread: list[str] = []
         self._letters: list[Record] = []
 
     def close(self) -> None:
@@ -49,8 +54,12 @@ class ProbedAgent:
         self._producer.close()
 
     def run(self, cases: Cases, timeout_s: float) -> Iterator[Verdict]:
-        """Send each case and a good event behind it, and yield its verdict; the first silence ends it."""
+        """Send each case and a good event behind it, and yield its verdict; behind the first silence none is sent."""
+        stuck_at = None
         for case in cases.all():
+            if stuck_at is not None:
+                yield Verdict(case.name, "not sent", (f"the agent stands still since the case {stuck_at!r}",))
+                continue
             self._send(cases, case)
             behind = cases.good(f"after {case.name}")
             self._send(cases, behind)
@@ -59,9 +68,9 @@ class ProbedAgent:
                 self._read_for(_GRACE_S)
             verdict = self._verdict(case)
             if not is_alive:
-                stuck = f"the event behind it in its topic was not answered within {timeout_s:g} s"
-                yield verdict._replace(faults=(*verdict.faults, stuck))
-                return
+                stuck_at = case.name
+                stuck = f"the event behind it in its topic was not answered within {timeout_s:g} s: {self._readers()}"
+                verdict = verdict._replace(faults=(*verdict.faults, stuck))
             yield verdict
 
     def _send(self, cases: Cases, case: Case) -> None:
@@ -102,15 +111,38 @@ class ProbedAgent:
     def _answer_in(self, record: Record) -> Answer | None:
         try:
             message = self._codec.decode(record.value, record.headers, json_allowed=True)
-        except StreamError:
-            return None  # Of nothing that was sent here: its case is without an answer.
+        except StreamError as error:
+            self._unread.append(f"a record on {record.topic} cannot be read: {error}: {_beginning(record.value)}")
+            return None
         return message if isinstance(message, _ANSWERS) else None
 
     def _verdict(self, case: Case) -> Verdict:
         step_id = case.event.step_id
         answers = [one for one in self._answers if one.answer.step_id == step_id]
         letters = [one for one in self._letters if _step_of(one) == step_id]
-        return judged(case, answers, letters, self._control_partitions)
+        unread, self._unread = self._unread, []
+        verdict = judged(case, answers, letters, self._control_partitions)
+        if not unread:
+            return verdict
+        words = [verdict.came] if answers or letters else []
+        came = ", ".join([*words, *["unreadable answer"] * len(unread)])
+        return Verdict(case.name, came, tuple(dict.fromkeys((*unread, *verdict.faults))))
+
+    def _readers(self) -> str:
+        """Say who reads the topic of the events: the first question about an agent that is silent."""
+        try:
+            found = self._admin.groups() if isinstance(self._admin, DescribesGroups) else {}
+        except StreamError as error:
+            return f"who reads {self._topic} could not be found out: {error}"
+        readers = [f"{member.client_id} of the group {name}" for name in found for member in found[name].members
+                   if any(topic == self._topic for topic, _ in member.partitions)]  # fmt: skip
+        if not readers:
+            return f"no member of a group reads {self._topic}; has the agent this prefix, facet and broker?"
+        return f"{', '.join(sorted(readers))} reads it; what does its log say?"
+
+
+def _beginning(value: bytes | None) -> str:
+    return repr((value or b"")[:_MOST_SHOWN].decode("utf-8", "replace"))
 
 
 def _step_of(letter: Record) -> str | None:

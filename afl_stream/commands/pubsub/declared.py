@@ -83,13 +83,13 @@ def draw_command(invocation: Invocation, workflow: str, svg_file: str | None, is
 
 def _show(invocation: Invocation, definition: WorkflowDefinition) -> None:
     terminal = invocation.terminal()
+    terminal.coloured((f"workflow {definition.name}", "italic"))
     terminal.table(
         ("node", "subscribed to", "publishes to"),
         [
             (node.name, str(node.subscription), ", ".join(map(_shown, node.destinations)) or "-")
             for node in definition.nodes.values()
         ],
-        title=f"workflow {definition.name}",
     )
     questions = [topic for topic in definition.topics.values() if isinstance(topic, InWorkflowOutputTopic)]
     for topics, words in (

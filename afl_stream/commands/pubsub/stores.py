@@ -35,6 +35,13 @@ def described_event_store(config: StreamConfig, workflow: EventDrivenWorkflow | 
     return f"requests are kept {'on the topic of the workflow' if config.is_kafka else f'in {_place(config)}'}"
 
 
+def keeps_requests_on_topic(config: StreamConfig, workflow: EventDrivenWorkflow) -> bool:
+    """Return whether workers keep the requests on a topic of the workflow, on a cluster."""
+    if config.pubsub.store is not None:
+        return config.pubsub.store == _ON_TOPIC
+    return _own(workflow) is None
+
+
 @asynccontextmanager
 async def opened_event_store(
     config: StreamConfig,

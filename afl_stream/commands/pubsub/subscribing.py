@@ -6,7 +6,7 @@ import asyncio
 import sys
 import uuid
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Final, TextIO
 
 import click
 
@@ -17,6 +17,9 @@ from afl_stream.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     from afl_stream.pubsub import Message, Subscription
+
+#: How the names of subscriptions begin that have no name.
+UNNAMED: Final = "cli-"
 
 
 @click.command("subscribe")
@@ -63,7 +66,7 @@ def subscribe_command(
         subscription = Subscription(
             transport,
             config,
-            name or f"cli-{uuid.uuid4().hex}",
+            name or f"{UNNAMED}{uuid.uuid4().hex}",
             topics=topics,
             pattern=pattern,
             start=Start.EARLIEST if from_beginning else Start.LATEST,

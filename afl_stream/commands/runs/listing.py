@@ -51,7 +51,7 @@ def list_command(invocation: Invocation, limit: int, after: str | None, **given:
       afl-stream list --facet billing.Charge --error declined
       afl-stream list --json | jq '.workflows[].workflow_id'
     """
-    from afl_stream.visibility.choosing import Choice
+    from afl_stream.visibility.choosing import Choice, unknown_names
     from afl_stream.visibility.workflows import list_workflows
 
     config, terminal = invocation.settings(), invocation.terminal()
@@ -60,9 +60,12 @@ def list_command(invocation: Invocation, limit: int, after: str | None, **given:
         terminal.remark(described_store(config))
         wanted = filter_of(store, Choice(**given), now_ms)
         page = list_workflows(store, wanted, after=after, limit=limit, now_ms=now_ms)
+        unknown = [] if page.workflows or terminal.as_json else unknown_names(store, Choice(**given))
     if terminal.as_json:
         terminal.document(page.to_dict())
         return ExitCode.OK
+    for line in unknown:
+        terminal.remark(line)
     _show(terminal, page, now_ms, is_first=after is None)
     if page.next_after is not None:
         words = [

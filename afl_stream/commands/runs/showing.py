@@ -49,15 +49,16 @@ def show_command(
       afl-stream show order-17 --no-topics
       afl-stream show order-17 --json | jq '.root | .. | .error? // empty'
     """
+    from afl_stream.commands.waiting.pauses_here import pause_remarks
     from afl_stream.visibility.runs import show_workflow
 
     config, terminal = invocation.settings(), invocation.terminal()
-    with (
-        open_shown_store(config, reveal=reveal) as store,
-        record_reader(invocation, config, with_topics=with_topics) as records,
-    ):
-        terminal.remark(described_store(config))
-        run = show_workflow(store, workflow_id, records)
+    with open_shown_store(config, reveal=reveal) as store:
+        with record_reader(invocation, config, with_topics=with_topics) as records:
+            terminal.remark(described_store(config))
+            run = show_workflow(store, workflow_id, records)
+        # Afterwards: one process at a time reads an embedded log.
+        pauses = [] if terminal.as_json else pause_remarks(invocation, store, [run.row], asks_broker=with_topics)
     if terminal.as_json:
         terminal.document(run.to_dict())
         return ExitCode.OK
@@ -69,6 +70,8 @@ def show_command(
         if problem:
             terminal.remark(f"whether answers were refused cannot be read now: {problem}")
     _show(invocation, terminal, run, letters, all_steps=all_steps)
+    for line in pauses:
+        terminal.line(line)
     return ExitCode.OK
 
 

@@ -384,7 +384,8 @@ def _moment_ms(option: str, text: str, zone: ZoneInfo) -> int:
 
 def _found(invocation: Invocation, store: EngineStore, schedule_id: str) -> Schedule:
     """Return a schedule. Raises NotFound with near ids, and ScheduleUnreadable."""
-    from afl_stream.schedules.documents import RESERVED, from_document
+    from afl.core.ids import RESERVED
+    from afl_stream.schedules.documents import from_document
 
     row = store.schedule(schedule_id)
     if row is None or schedule_id.startswith(RESERVED):

@@ -229,7 +229,9 @@ def _show(invocation: Invocation, place: str, checked: Sequence[CheckedSchema], 
             terminal.line(f"  runs: {named}{more}")
     breaking = sum(each.status == "breaking" for each in checked)
     of_runs = "no store here: runs were not looked at" if runs is None else f"{runs.runs:,} runs under way"
-    terminal.remark(f"compared with {place}: {len(checked)} schemas, {breaking} would break; {of_runs}")
+    terminal.remark(
+        f"compared with {place}: {len(checked)} schema{'s' * (len(checked) != 1)}, {breaking} would break; {of_runs}"
+    )
     if runs is not None and runs.unreadable:
         terminal.warn(f"the programs of {len(runs.unreadable):,} runs cannot be read, and were not compared")
     if runs is not None and runs.is_cut:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -10,6 +11,7 @@ from afl_stream.commands.invocation import Invocation, open_transport
 from afl_stream.wire.pauses import Pauses
 
 if TYPE_CHECKING:
+    from afl.engine.model.store import WorkflowRow
     from afl.stores.public.persistence import EngineStore
     from afl_stream.wire.messages import Pause
 
@@ -41,6 +43,23 @@ def pauses_of_store(store: EngineStore) -> list[Pause]:
     return [
         Pause(scope=found.scope, name=found.name, is_paused=True, at=found.at_ms, reason=found.reason or None)
         for found in stored_pauses(None if row is None else row.document).pauses
+    ]
+
+
+def pause_remarks(
+    invocation: Invocation, store: EngineStore, rows: Sequence[WorkflowRow], *, asks_broker: bool = True
+) -> list[str]:
+    """Return a line about each pause that may hold one of these runs; none where all of them have ended."""
+    from afl.engine.model.store import ENDED_STATUSES
+
+    if all(row.status in ENDED_STATUSES for row in rows):
+        return []
+    here = pauses_here(invocation) if asks_broker else None
+    found = pauses_of_store(store) if here is None else here
+    return [
+        pause_remark(invocation, pause)
+        for pause in found
+        if pause.scope != "workflow" or any(row.id == pause.name for row in rows)
     ]
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from afl_stream.commands.arguments import common
+from afl_stream.commands.facet_names import facets_with_topics, no_topic_of
 from afl_stream.commands.invocation import Invocation, open_transport
 from afl_stream.commands.refusals import CommandRefused
 from afl_stream.exit_codes import ExitCode
@@ -125,7 +126,7 @@ def _known_facet(client: Client, facet: str, topics: frozenset[str]) -> str:
     topology = client.topology
     if topology.facet(facet) in topics or client.definitions.pauses.facets.get(facet) is not None:
         return facet
-    names = sorted({name for topic in topics if topology.is_facet_topic(topic) for name in topology.facets_of(topic)})
+    names = facets_with_topics(topology, topics)
     short = [name for name in names if name.rsplit(".", 1)[-1] == facet]
     if len(short) == 1:
         return short[0]
@@ -133,11 +134,7 @@ def _known_facet(client: Client, facet: str, topics: frozenset[str]) -> str:
         raise CommandRefused(f"facet {facet}: found {', '.join(short)}; name one of them in full")
     if not topology.carries(facet):
         raise CommandRefused(f"events of {facet} are tasks (dispatch.*), which cannot be paused: stop their pollers")
-    from afl.core.text.near_names import near_names
-
-    near = near_names(facet, names)
-    meant = f"; did you mean {' or '.join(near)}?" if near else f"; there are: {', '.join(names[:10]) or 'none'}"
-    raise CommandRefused(f"no topic carries events of a facet {facet}{meant}")
+    raise CommandRefused(no_topic_of(facet, names))
 
 
 def _document(pause: Pause) -> dict[str, object]:

@@ -66,7 +66,7 @@ def watch_command(
     config = invocation.settings()
     source = _milestones_of_topic if config.is_kafka else _milestones_of_store
     stop = StopFlag()
-    with ExitStack() as opened, draining(stop.set):
+    with ExitStack() as opened, draining(stop.set, lambda: "closing the reader; no run is touched"):
         read = opened.enter_context(source(invocation, workflow_id, begin, stop))
         return _follow(invocation, read, workflow_id, stop, timeout_s)
 

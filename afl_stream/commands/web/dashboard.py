@@ -56,7 +56,7 @@ def dashboard_command(
     stop = StopFlag()
     # A run of many steps is read into as many small records.
     tune_collector()
-    with draining(stop.set):
+    with draining(stop.set, lambda: "answering the requests under way"):
         served = serving.start(Deployment(config), access, settings.port if port is None else port)
         try:
             if terminal.as_json:

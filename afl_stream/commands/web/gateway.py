@@ -24,7 +24,7 @@ _LOOK_S = 0.5
 @click.option("--host", metavar="ADDRESS", help="Address to listen on.  [default: 127.0.0.1]")
 @click.option("--facet", "facets", multiple=True, metavar="NAME", help="A facet whose events workers may take.")
 @click.option("--webhook", "webhooks", multiple=True, metavar="FACET=URL", help="Post a facet's events to a URL.")
-@click.option("--token-file", metavar="FILE", help="Tokens, one a line: NAME ROLE TOKEN; read, work or operate.")
+@click.option("--token-file", metavar="FILE", help="Tokens, one a line: NAME read|work|operate|migrate TOKEN.")
 @metrics_port_option
 @common
 @service

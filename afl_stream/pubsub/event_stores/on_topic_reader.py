@@ -8,6 +8,7 @@ from typing import Final
 
 from afl.core.clock import MonotonicClock, monotonic_s
 from afl.core.process.stopping import PROCESS_STOP
+from afl_stream.acls import unlisted
 from afl_stream.errors import NewerFormat, Unreadable
 from afl_stream.limits import MAX_HELD_EVENT_BYTES
 from afl_stream.partitioner import partition_for
@@ -20,7 +21,6 @@ from afl_stream.transport import (
     TopicDescription,
     TopicPartition,
     Transport,
-    UnknownTopic,
     is_another_topic,
 )
 from afl_stream.wire.codec import Codec
@@ -240,7 +240,7 @@ class StateReader:
     def _look(self, topic: str) -> TopicDescription:
         found = self._transport.admin().topics([topic]).get(topic)
         if found is None:
-            raise UnknownTopic(topic)
+            raise unlisted(self._transport.admin(), topic)
         self._topics[topic] = found, self._clock_s()
         return found
 

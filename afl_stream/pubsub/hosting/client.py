@@ -23,6 +23,7 @@ from afl_stream.pubsub.model.events import PublishToTopicEvent, derived_event_id
 from afl_stream.pubsub.running.errors import InputRefused
 from afl_stream.pubsub.running.inputs import is_taken
 from afl_stream.pubsub.running.workflow import EventDrivenWorkflow
+from afl_stream.topics.rights import Role
 from afl_stream.transport import TopicPartition, Transport
 from afl_stream.wire.codec import Codec
 
@@ -87,9 +88,15 @@ class WorkflowClient:
         self._error: BaseException | None = None
 
     async def __aenter__(self) -> Self:
-        """Begin to read the output topics. Raises WorkflowTopicMissing, and what the transport raises."""
+        """Begin to read the output topics. Raises WorkflowTopicMissing, TopicHidden, and what the transport raises."""
         hosted = self._hosted = await asyncio.to_thread(
-            open_topics, self.workflow, self._transport, self._config.stream, self._given_codec, has_state=False
+            open_topics,
+            self.workflow,
+            self._transport,
+            self._config.stream,
+            self._given_codec,
+            role=Role.PUBSUB_CLIENT,
+            has_state=False,
         )
         self._outbox = Outbox(self._transport.producer(), self._config.stream.pubsub.max_unacknowledged, self._fail)
         outputs = [hosted.topics.of[topic.name] for topic in self.workflow.output_topics]

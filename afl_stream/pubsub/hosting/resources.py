@@ -6,14 +6,16 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from afl_stream.acls import check_visible
 from afl_stream.outage import waited_out
 from afl_stream.pubsub.hosting.records import WorkflowRecords
-from afl_stream.pubsub.hosting.topics import WorkflowTopics
+from afl_stream.pubsub.hosting.topics import WorkflowTopicMissing, WorkflowTopics
 from afl_stream.pubsub.model.definition import WorkflowDefinition
 from afl_stream.registry.deployment_codec import DeploymentCodec
 from afl_stream.settings.config import StreamConfig
 from afl_stream.topics.declared import ExistingTopic, Topology
 from afl_stream.topics.policies import unsafe_policies
+from afl_stream.topics.rights import Role
 from afl_stream.transport import Transport
 from afl_stream.wire.codec import Codec
 
@@ -43,20 +45,26 @@ def open_topics(
     config: StreamConfig,
     codec: Codec | None = None,
     *,
+    role: Role,
     has_state: bool,
     is_stopping: Callable[[], bool] = lambda: False,
 ) -> HostedTopics:
     """Check the topics of a workflow and announce the schema of its events; `has_state`: the store is a topic.
 
-    Blocks; waits for a broker that is away. Raises WorkflowTopicMissing, PartitionsNotEqual, TopicNameRefused and what
-    the transport raises.
+    `role`: who asks, on a cluster with ACLs. Blocks; waits for a broker that is away. Raises WorkflowTopicMissing,
+    TopicHidden, PartitionsNotEqual, TopicNameRefused and what the transport raises.
     """
     timeout_s = config.kafka.outage_timeout_s
     topology = Topology(config)
     topics = WorkflowTopics(config, workflow.name, workflow.topics, topology)
     names = [spec.name for spec in topics.specs()]
     existing = waited_out(lambda: transport.admin().topics(names), timeout_s, is_stopping=is_stopping)
-    partitions = topics.require(existing, has_state=has_state)
+    try:
+        partitions = topics.require(existing, has_state=has_state)
+    except WorkflowTopicMissing as error:
+        options = f"--role {role} --workflow MODULE:WORKFLOW"
+        check_visible(transport.admin(), error.topic, f"workflow {workflow.name}", options)
+        raise
     for finding in unsafe_policies(topology, existing, config.kafka.bootstrap):
         _log.error("%s", finding)
     schemas = None

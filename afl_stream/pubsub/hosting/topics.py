@@ -13,6 +13,7 @@ from afl_stream.settings.config import StreamConfig
 from afl_stream.topics.budget import require_budget
 from afl_stream.topics.creation import create_missing
 from afl_stream.topics.declared import ExistingTopic, TopicPlan, TopicSpec, Topology, few_copies
+from afl_stream.topics.rights import HostedScope
 from afl_stream.transport import Transport
 
 _log = logging.getLogger(__name__)
@@ -109,6 +110,21 @@ class WorkflowTopics:
     def plan(self, existing: Mapping[str, ExistingTopic], brokers: int | None = None) -> list[TopicPlan]:
         """Return for each topic whether it is missing, as declared, or different. Raises TooFewBrokers."""
         return self._topology.plan_of(self.specs, existing, brokers)
+
+    def scope(self, *, taken: Iterable[str], given: Iterable[str], has_state: bool) -> HostedScope:
+        """Return what the rights of workers and clients are made of; `has_state`: the store is on its topic.
+
+        `taken`: the workflow's topics that clients write to; `given`: those that they read.
+        """
+        return HostedScope(
+            group=self.group,
+            topics=tuple(self.of.values()),
+            taken=tuple(self.of[topic] for topic in taken),
+            given=tuple(self.of[topic] for topic in given),
+            status=self.status,
+            letters=self.dead_letters,
+            state=self.state if has_state else None,
+        )
 
     def require(self, existing: Mapping[str, ExistingTopic], *, has_state: bool) -> int:
         """Return the number of partitions; `has_state`: the store is on its topic.

@@ -28,6 +28,7 @@ from afl_stream.pubsub.hosting.retention import Retention, forgotten_too_soon
 from afl_stream.pubsub.hosting.topics import PartitionsChanged
 from afl_stream.pubsub.model.definition import WorkflowDefinition
 from afl_stream.pubsub.running.workflow import EventDrivenWorkflow
+from afl_stream.topics.rights import Role
 from afl_stream.transport import Assignor, BrokerUnavailable, Consumer, RecordTooLarge, Transport
 from afl_stream.wire.codec import Codec
 
@@ -157,6 +158,7 @@ class WorkflowWorker:
             self._transport,
             self.config.stream,
             self._codec,
+            role=Role.PUBSUB_WORKER,
             has_state=self._store is None or isinstance(self._store, TopicEventStore),
             is_stopping=lambda: self._is_stopping,
         )

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 from afl.core.clock import MonotonicClock, monotonic_s
 from afl.core.text.warning_limits import LimitedLog
+from afl_stream.acls import check_visible
 from afl_stream.pubsub.errors import SubscribedTopicMissing
 from afl_stream.pubsub.subscriptions.message import Decode
 from afl_stream.pubsub.subscriptions.owned_partition import OwnedPartition
@@ -100,7 +101,10 @@ class GroupSubscription:
         return None if self._reader is None else self._reader.backoff_s()
 
     def open(self) -> None:
-        """Join the group. Raises SubscribedTopicMissing, and what the transport raises; call it again then."""
+        """Join the group.
+
+        Raises SubscribedTopicMissing, TopicHidden, and what the transport raises; call it again then.
+        """
         if self._is_subscribed:
             return
         source = self._source
@@ -119,6 +123,7 @@ class GroupSubscription:
             existing = admin.topic_names()
             for topic in source.selection.names:
                 if topic not in existing:
+                    check_visible(admin, topic, source.who, f"--role subscriber --topic {topic}")
                     raise SubscribedTopicMissing(source.who, topic)
         source.starts.look(admin, consumer)
         consumer.subscribe(source.selection.names, pattern=source.selection.pattern, listener=self)

@@ -16,6 +16,7 @@ from afl_stream.transport import Start, TopicPartition
 
 if TYPE_CHECKING:
     from afl_stream.pubsub.subscriptions.message import Message
+    from afl_stream.settings.config import StreamConfig
     from afl_stream.wire.codec import Codec
 
 #: Messages that are read ahead, and the bytes of their keys and values.
@@ -80,6 +81,11 @@ class SubscriptionSettings:
         for name, least in (("max_buffered", 1), ("max_buffered_bytes", 1), ("window", 1)):
             if getattr(self, name) < least:
                 raise SubscriptionInvalid("settings", f"{name} is at least {least}, found {getattr(self, name)}")
+
+
+def subscription_group(config: StreamConfig, name: str) -> str:
+    """Return the group of the subscriptions of this name. It has their offsets: never change the form."""
+    return f"{config.prefix}pubsub.sub.{name}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

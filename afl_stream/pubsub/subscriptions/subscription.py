@@ -17,7 +17,13 @@ from afl_stream.pubsub.subscriptions.inbox import Inbox
 from afl_stream.pubsub.subscriptions.message import Message
 from afl_stream.pubsub.subscriptions.reader_thread import ReaderThread
 from afl_stream.pubsub.subscriptions.selection import TopicSelection
-from afl_stream.pubsub.subscriptions.settings import OnError, StartAt, SubscriptionCounts, SubscriptionSettings
+from afl_stream.pubsub.subscriptions.settings import (
+    OnError,
+    StartAt,
+    SubscriptionCounts,
+    SubscriptionSettings,
+    subscription_group,
+)
 from afl_stream.pubsub.subscriptions.starts import Starts
 from afl_stream.pubsub.subscriptions.streams import Stream
 from afl_stream.pubsub.subscriptions.unreadable import ReadableMessages
@@ -57,7 +63,7 @@ class Subscription(Stream[Message]):
         super().__init__(self)
         self.name = name
         self.settings = settings
-        self.group = settings.group or f"{config.prefix}pubsub.sub.{name}"
+        self.group = settings.group or subscription_group(config, name)
         self.selection = TopicSelection.of(topics, pattern, regex, who=name)
         self._source = Source(
             transport=transport,

@@ -8,7 +8,10 @@ from typing import Final
 
 from afl.core.clock import epoch_ms
 from afl.core.text.printable import printable
+from afl_stream.evaluator.parts.part_locks import is_held
+from afl_stream.partitioner import partition_for
 from afl_stream.settings.config import StreamConfig
+from afl_stream.settings.store_parts import StorePart, part_path
 from afl_stream.visibility.waiting.broker_view import BrokerView, Unread
 from afl_stream.visibility.waiting.report import Cause, CauseCode
 from afl_stream.wire.messages import Pause
@@ -17,17 +20,19 @@ from afl_stream.wire.messages import Pause
 _CLAIM_HOLDS_MS: Final = 90_000
 
 
-def evaluator_causes(config: StreamConfig, view: BrokerView, unread: Sequence[Unread]) -> list[Cause]:
+def evaluator_causes(config: StreamConfig, view: BrokerView, workflow_id: str, unread: Sequence[Unread]) -> list[Cause]:
     """Return that no evaluator is there, or that those which are have not read what is for the run."""
     group = config.evaluator_group
     found = view.group(group)
     if found is None:
         return []
     behind = [one for one in unread if one.behind]
-    if not found.members and not _has_claimed_lately(view):
+    part = _part_of(config, view, workflow_id)
+    if not found.members and (part is None or not _is_claimed(view, part) or _is_let_go(config, part)):
         seen = _last_seen(view)
         waits = f"; {_unread_text(behind)}" if behind else ""
-        text = f"no evaluator is there: group {group} has no members{seen}{waits}"
+        whose = f"group {group} has no members" if part is None else f"none has part {part} of the store, with this run"
+        text = f"no evaluator is there: {whose}{seen if part is None else ''}{waits}"
         return [Cause(code=CauseCode.NO_EVALUATOR, text=text, commands=(("evaluator",),))]
     # One record more or less is on its way at any time.
     late = [one for one in behind if one.found]
@@ -58,9 +63,40 @@ def _unread_text(behind: Sequence[Unread]) -> str:
     return "; ".join(listed)
 
 
-def _has_claimed_lately(view: BrokerView) -> bool:
-    """Return whether evaluators of parts of a store were there a moment ago: those are members of no group."""
-    return epoch_ms() - view.definitions.part_claimed_at_ms < _CLAIM_HOLDS_MS
+def _part_of(config: StreamConfig, view: BrokerView, workflow_id: str) -> StorePart | None:
+    """Return the part of the store that a run is in, where evaluators of parts were there a moment ago: those are
+    members of no group. None where they were not.
+    """
+    latest = max(_claimed_parts(view), key=lambda found: found[1], default=None)
+    if latest is None:
+        return None
+    count = latest[0].count
+    return StorePart(partition_for(workflow_id.encode(), config.topics.control_partitions) % count + 1, count)
+
+
+def _is_claimed(view: BrokerView, part: StorePart) -> bool:
+    """Return whether an evaluator had this part a moment ago. The first part is claimed as a whole store is."""
+    if part.number > 1:
+        return any(claimed == part for claimed, _ in _claimed_parts(view))
+    claim = view.definitions.deployment_claims.current
+    return claim is not None and _is_recent(claim.at)
+
+
+def _is_let_go(config: StreamConfig, part: StorePart) -> bool:
+    """Return whether the part's file is on this machine, and no process has it: a claim outlives its evaluator."""
+    if config.store.url is not None:
+        return False
+    return is_held(part_path(config.store_path, part)) is False
+
+
+def _claimed_parts(view: BrokerView) -> list[tuple[StorePart, int]]:
+    """Return the further parts of a store that evaluators had a moment ago, and when."""
+    parts = ((StorePart.parse(key.rpartition(":")[2]), at) for key, at in view.definitions.part_claims.items())
+    return [(part, at) for part, at in parts if part is not None and _is_recent(at)]
+
+
+def _is_recent(at_ms: int) -> bool:
+    return epoch_ms() - at_ms < _CLAIM_HOLDS_MS
 
 
 def _last_seen(view: BrokerView) -> str:

@@ -151,7 +151,7 @@ class _Explanation:
     def _evaluators(self, store: EngineStore | None) -> list[Cause]:
         if self._view is None:
             return []
-        return evaluator_causes(self._config, self._view, self._unread_of(self._view, store))
+        return evaluator_causes(self._config, self._view, self._id, self._unread_of(self._view, store))
 
     def _unread_of(self, view: BrokerView, store: EngineStore | None) -> list[Unread]:
         """Return what lies unread on the run's partitions of control, commands and external."""

@@ -21,8 +21,8 @@ def test_what_deploys_apart_from_the_evaluator_loads_no_engine_no_parser_and_no_
     loaded = json.loads(shown)
 
     assert [module for module in loaded if module.startswith(HEAVY) or module.split(".")[0] in HEAVY_LIBRARIES] == []
-    # The count is what an agent's image and its start pay for: about 145 for an agent.
-    assert len([module for module in loaded if module.startswith(("afl.", "afl_stream."))]) < 150
+    # The count is what an agent's image and its start pay for: about 150 for an agent.
+    assert len([module for module in loaded if module.startswith(("afl.", "afl_stream."))]) < 155
 
 
 def test_every_name_of_the_front_door_is_there_and_is_what_it_is_called() -> None:

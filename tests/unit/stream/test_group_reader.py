@@ -165,7 +165,7 @@ def queue_at(now_s: list[float], *offsets: int) -> RecordQueue:
 
 
 @pytest.mark.parametrize("is_gone", [True, False])
-def test_a_record_without_its_schema_is_tried_again_after_longer_waits_and_only_a_schema_that_is_gone_is_a_problem(
+def test_a_record_without_its_schema_is_tried_again_after_longer_waits_and_reported_meanwhile(
     is_gone: bool,
 ) -> None:
     error = SchemaGone("ab12", "afl.schemas is empty") if is_gone else SchemaUnavailable("ab12", "no broker answers")
@@ -175,7 +175,8 @@ def test_a_record_without_its_schema_is_tried_again_after_longer_waits_and_only_
     assert queue.decode_first(codec.decode) is None
     assert queue.is_held_up
     assert queue.retry_at_s == pytest.approx(0.1)
-    assert bool(queue.problem) == is_gone
+    assert f"{TOPIC}[0] offset 7: " in (queue.problem or "")
+    assert queue.is_away == (not is_gone)
     now_s[0] = 0.1
     assert not queue.is_held_up
     assert queue.decode_first(codec.decode) is None

@@ -143,6 +143,25 @@ def test_lines_of_an_earlier_release_are_covered_by_the_first_hash(tmp_path: Pat
     assert [broken.number for broken in verify(path).chain.breaks] == [5]
 
 
+def test_lines_of_which_none_has_a_hash_are_not_called_intact(path: Path) -> None:
+    lines = [json.loads(line) for line in path.read_bytes().splitlines()]
+    path.write_text("".join(json.dumps({k: v for k, v in line.items() if k != "chain"}) + "\n" for line in lines))
+
+    found = verify(path)
+
+    assert (found.chain.unsealed, found.chain.break_count) == (len(lines), 0)
+    assert not found.is_sealed
+    assert not found.is_intact
+
+
+def test_a_file_without_a_line_of_an_audit_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "desk.py"
+    path.write_text("def register_handlers(runner):\n    pass\n")
+
+    with pytest.raises(NoAuditLines, match="has no line of an audit; expected a file that"):
+        verify(path)
+
+
 def test_a_torn_line_is_told_and_is_removed_by_the_next_audit(path: Path) -> None:
     with path.open("ab") as file:
         file.write(b'{"kind":"ev')

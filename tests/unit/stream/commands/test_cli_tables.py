@@ -10,7 +10,7 @@ _COLUMNS = ("workflow id", "workflow", "status", "steps", "")
 _ROWS = [(_ID, "shop.Checkout", "COMPLETED", "12", ""), ("w1", "shop.Refund", "ERROR", "3", "no route to a host " * 6)]
 
 
-def layout(width: int | None) -> TableLayout:
+def layout(width: int) -> TableLayout:
     return TableLayout(_COLUMNS, _ROWS, right=("steps",), whole=("workflow id",), width=width)
 
 
@@ -39,10 +39,6 @@ def test_an_id_is_a_line_of_its_own_where_the_table_does_not_fit(width: int) -> 
 @pytest.mark.parametrize("width", [20, 30])
 def test_an_id_longer_than_the_terminal_is_not_broken(width: int) -> None:
     assert _ID in layout(width).rows()
-
-
-def test_nothing_has_to_fit_a_pipe() -> None:
-    assert len(layout(None).rows()) == len(_ROWS)
 
 
 def test_a_table_without_ids_is_folded_between_words() -> None:
