@@ -2,9 +2,8 @@
 
 One workflow of N steps, each given one more than the step before it gave, and adding one itself, runs on SQLite with a
 write-ahead log and synchronous FULL; each step is committed before the next one starts. Ours is a chain of plain steps
-through `Evaluator.execute` on a `SqliteStore`; theirs is a `@DBOS.workflow` that calls a `@DBOS.step` N times, on a
-SQLite system database whose connections are told the same. CPU time of the process, all threads, the two measured
-alternately; opening the files and planning the program is left out on both sides.
+through `Evaluator.execute` on a `SqliteStore`; theirs is `benchmarks/peers/dbos_steps.py`. CPU time of the process, all
+threads, the two measured alternately; opening the files and planning the program is left out on both sides.
 
 DBOS is measured, not used: `pip install -c constraints/benchmarks.txt -e '.[benchmarks]'` brings the pinned version.
 
@@ -13,13 +12,11 @@ The last line is one JSON object: `cpu_ratio`, ours over theirs a step, and the 
 
 import argparse
 import json
-import logging
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final, TextIO
+from typing import Final, TextIO
 
 from afl.compiled.program import CompiledProgram
 from afl.engine.limits import MAX_ITERATIONS
@@ -28,13 +25,9 @@ from afl.stores.sqlite.store import SqliteStore
 from afl_stream.evaluator.service import tune_collector
 from benchmarks.evaluator import program
 from benchmarks.measure import cpu_seconds, paired
+from benchmarks.peers.dbos_steps import result_of, rival
 
 _WORKFLOW: Final = "benchmark.Run"
-
-
-def result_of(steps: int) -> int:
-    """Return what the workflow gives: its first step is given 0."""
-    return 2 * steps - 1
 
 
 def our_seconds(steps: int) -> float:
@@ -56,58 +49,6 @@ def our_seconds(steps: int) -> float:
             return cpu_seconds(lambda: None, run)
         finally:
             store.close()
-
-
-@contextmanager
-def rival(folder: Path) -> Iterator[Callable[[int], float]]:
-    """DBOS, launched on a file in `folder`: CPU seconds of a run of so many steps. ImportError where it is missing."""
-    import dbos
-    import sqlalchemy
-
-    # Checked the same whether the packages and their types are installed or not.
-    transact: Any = dbos.DBOS
-    events: Any = sqlalchemy.event
-
-    def durable(connection: Any, _: object) -> None:
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = FULL")
-
-    def add_one(value: int) -> int:
-        return value + 1
-
-    def add_up(steps: int) -> int:
-        value = -1
-        for _ in range(steps):
-            value = step(value + 1)
-        return value
-
-    events.listen(sqlalchemy.Engine, "connect", durable)
-    logging.getLogger("dbos").setLevel(logging.ERROR)
-    transact(
-        config={
-            "name": "benchmark",
-            "system_database_url": f"sqlite:///{folder / 'dbos.sqlite'}",
-            "log_level": "ERROR",
-        }
-    )
-
-    step: Any = transact.step()(add_one)
-    workflow: Any = transact.workflow()(add_up)
-
-    def run(steps: int) -> None:
-        value = workflow(steps)
-        if value != result_of(steps):
-            raise RuntimeError(f"{steps} steps give {value}")
-
-    def seconds(steps: int) -> float:
-        return cpu_seconds(lambda: steps, run)
-
-    transact.launch()
-    try:
-        yield seconds
-    finally:
-        transact.destroy()
-        events.remove(sqlalchemy.Engine, "connect", durable)
 
 
 def main(arguments: Sequence[str], out: TextIO) -> None:

@@ -1,8 +1,10 @@
 """What it costs to see the loop: the CPU of evaluator and agent with each way of looking on, against all off.
 
 `python -m benchmarks.observed [VARIANT...]`. Each pair is a run with everything off and one with the variant on, one
-after the other, on a broker and topics of their own (benchmarks.loop). The last line is one JSON object: for each
-variant the medians of the pairs' own ratios, which a busy neighbour moves least, and the ratio that is allowed.
+after the other, on a broker and topics of their own (benchmarks.loop). With `--at-once` both run at the same time, so
+that a neighbour of this machine slows both alike; then they are neighbours of each other. The last line is one JSON
+object: for each variant the medians of the pairs' own ratios, which a busy neighbour moves least, and the ratio that
+is allowed. `steps` has none: nobody needs to switch it on. It has what a milestone takes in place of that.
 """
 
 import argparse
@@ -14,6 +16,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from http.client import HTTPException
@@ -41,10 +44,12 @@ class Settings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variant:
-    """A way of looking: its settings, and how much of the CPU it may take."""
+    """A way of looking: its settings, and how much of the CPU it may take, if that is bounded."""
 
     settings: Callable[[], Settings]
-    allowed: float
+    allowed: float | None = None
+    #: Records that the evaluator writes for it, for each round trip.
+    records: int = 0
 
 
 def _metrics() -> Settings:
@@ -61,20 +66,27 @@ def _audit() -> Settings:
 
 
 def _lifecycle() -> Settings:
+    # The milestones of runs are always written: here somebody reads them.
+    return Settings(both={"AFL_PREFIX": f"observed.{time.time_ns()}."}, command=("watch", "--json"))
+
+
+def _steps() -> Settings:
     return Settings(both={"AFL_LIFECYCLE_STEPS": "on"})
 
 
-#: A new way of looking is a new row.
 def _tracing() -> Settings:
     port = _free_port()
     settings = {"AFL_TRACING_EXPORTER": "otlp", "AFL_TRACING_ENDPOINT": f"http://127.0.0.1:{port}"}
     return Settings(both=settings, beside=lambda: _collecting(port))
 
 
+#: A new way of looking is a new row.
 VARIANTS: Final[Mapping[str, Variant]] = {
     "audit": Variant(settings=_audit, allowed=1.05),
     "lifecycle": Variant(settings=_lifecycle, allowed=1.05),
     "metrics": Variant(settings=_metrics, allowed=1.05),
+    # A step has started, and has completed.
+    "steps": Variant(settings=_steps, records=2),
     # Every trace is sampled.
     "tracing": Variant(settings=_tracing, allowed=1.15),
 }
@@ -139,14 +151,37 @@ def _running(words: Sequence[str], environment: Mapping[str, str]) -> Iterator[N
         thread.join()
 
 
-def ratios(pairs: Sequence[tuple[LoopFigures, LoopFigures]], allowed: float) -> dict[str, float]:
+def ratios(pairs: Sequence[tuple[LoopFigures, LoopFigures]], variant: Variant) -> dict[str, float]:
     """Return the medians of the pairs' ratios, on over off."""
-    return {
+    found = {
         "evaluator_cpu": round(statistics.median(on.evaluator_cpu_us / off.evaluator_cpu_us for off, on in pairs), 3),
         "agent_cpu": round(statistics.median(on.agent_cpu_us / off.agent_cpu_us for off, on in pairs), 3),
         "both_cpu": round(statistics.median(_cpu_us(on) / _cpu_us(off) for off, on in pairs), 3),
-        "allowed": allowed,
     }
+    if variant.allowed is not None:
+        found["allowed"] = variant.allowed
+    if variant.records:
+        more_us = statistics.median(on.evaluator_cpu_us - off.evaluator_cpu_us for off, on in pairs)
+        found["record_us"] = round(more_us / variant.records, 1)
+    return found
+
+
+def measure_pair(
+    bootstrap: str, variant: Variant, size: tuple[int, int], *, on_first: bool, at_once: bool
+) -> tuple[LoopFigures, LoopFigures]:
+    """Measure the loop without and with a way of looking, and return both."""
+    order = [Settings(), variant.settings()]
+    if on_first:
+        order.reverse()
+    if at_once:
+        with ThreadPoolExecutor(len(order)) as threads:
+            found = list(threads.map(lambda settings: measure(bootstrap, settings, *size), order))
+    else:
+        found = [measure(bootstrap, settings, *size) for settings in order]
+    if on_first:
+        found.reverse()
+    off, on = found
+    return off, on
 
 
 def main(arguments: Sequence[str], out: TextIO) -> None:
@@ -156,6 +191,7 @@ def main(arguments: Sequence[str], out: TextIO) -> None:
     parser.add_argument("--pairs", type=int, default=5, metavar="K", help="pairs of runs (default: 5)")
     parser.add_argument("--workflows", type=int, default=1_024, metavar="W", help="at once (default: 1024)")
     parser.add_argument("--steps", type=int, default=30, metavar="S", help="events a workflow (default: 30)")
+    parser.add_argument("--at-once", action="store_true", help="run both of a pair at the same time")
     parser.add_argument("--bootstrap", metavar="HOST:PORT", help="a broker that is there already")
     given = parser.parse_args(arguments)
     for name in given.variants:
@@ -168,16 +204,14 @@ def main(arguments: Sequence[str], out: TextIO) -> None:
             for number in range(given.pairs):
                 size = (given.workflows, given.steps)
                 # In turns, so that neither always has the colder disk.
-                order = (Settings(), variant.settings()) if number % 2 == 0 else (variant.settings(), Settings())
-                first, second = (measure(bootstrap, settings, *size) for settings in order)
-                off, on = (first, second) if number % 2 == 0 else (second, first)
+                off, on = measure_pair(bootstrap, variant, size, on_first=bool(number % 2), at_once=given.at_once)
                 pairs.append((off, on))
                 out.write(
                     f"{name}: CPU us a round trip {on.evaluator_cpu_us:.1f} evaluator, {on.agent_cpu_us:.1f} agent; "
                     f"off {off.evaluator_cpu_us:.1f}, {off.agent_cpu_us:.1f}\n"
                 )
                 out.flush()
-            found[name] = ratios(pairs, variant.allowed)
+            found[name] = ratios(pairs, variant)
     out.write(json.dumps(found) + "\n")
 
 

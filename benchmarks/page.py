@@ -144,8 +144,8 @@ def read_page(text: str) -> dict[tuple[str, str], Figure]:
     return found
 
 
-def page(figures: Sequence[Figure], machine: str) -> str:
-    """Return the page."""
+def page(figures: Sequence[Figure], machine: str, kept: str = "") -> str:
+    """Return the page. `kept` are its further sections, which people write."""
     rows = [f"| `{f.benchmark}` | `{f.name}` | {f.value:g} | {f.better} |" for f in figures]
     return "\n".join(
         [
@@ -161,8 +161,15 @@ def page(figures: Sequence[Figure], machine: str) -> str:
             "|---|---|---|---|",
             *rows,
             "",
+            kept,
         ]
     )
+
+
+def sections(text: str) -> str:
+    """Return the sections of a page behind its ratios."""
+    _, heading, rest = text.partition("\n## ")
+    return f"## {rest}" if heading else ""
 
 
 def this_machine() -> str:
@@ -190,7 +197,8 @@ def main(
     unknown = set(options.names).difference(names)
     if unknown:
         parser.error(f"no such benchmark: {', '.join(sorted(unknown))}; there are {', '.join(names)}")
-    before = read_page(options.page.read_text(encoding="utf-8")) if options.page.exists() else {}
+    text = options.page.read_text(encoding="utf-8") if options.page.exists() else ""
+    before = read_page(text)
     after = dict(before)
     failed, worse = [], []
     for benchmark in benchmarks:
@@ -214,7 +222,7 @@ def main(
     if options.write:
         order = {name: at for at, name in enumerate(names)}
         listed = sorted(after.values(), key=lambda figure: order.get(figure.benchmark, len(order)))
-        options.page.write_text(page(listed, this_machine()), encoding="utf-8")
+        options.page.write_text(page(listed, this_machine(), sections(text)), encoding="utf-8")
     for figure in worse:
         known = before[figure.benchmark, figure.name]
         out.write(f"worse by more than 15 %: {figure.benchmark} {figure.name} {known.value:g} -> {figure.value:g}\n")

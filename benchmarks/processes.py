@@ -41,6 +41,7 @@ from afl_stream.wire.headers import headers_for
 from afl_stream.wire.messages import StepContinue
 from benchmarks.loop import broker
 from benchmarks.loop_program import source
+from benchmarks.measure import process_cpu_s
 
 _WORKFLOW: Final = "benchmark.Chain"
 _INPUTS: Final[Mapping[str, Any]] = {"count": 0, "text": "some text to carry", "share": 0.25}
@@ -49,8 +50,6 @@ _COUNTS: Final = (1, 2, 4)
 #: How long a run may take: many times what it needs.
 _RUN_S: Final = 600
 _LOOK_S: Final = 0.02
-#: Clock ticks a second, in which the system counts CPU time.
-_TICKS: Final = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,13 +114,13 @@ def measure(bootstrap: str, count: int, workflows: int, steps: int) -> Figures:
                 processes = children_of(parent) if count > 1 else [parent]
                 for process in processes:
                     os.kill(process, signal.SIGSTOP)
-                before_s = sum(map(cpu_s, processes))
+                before_s = sum(map(process_cpu_s, processes))
                 _write(config, transport, given)
                 started_s = time.perf_counter()
                 for process in processes:
                     os.kill(process, signal.SIGCONT)
                 _wait_for(lambda: _read(config, "control") == workflows * steps)
-                took_s, used_s = time.perf_counter() - started_s, sum(map(cpu_s, processes)) - before_s
+                took_s, used_s = time.perf_counter() - started_s, sum(map(process_cpu_s, processes)) - before_s
     return Figures(cpu_us=used_s / (workflows * steps) * 1e6, round_trips_per_s=workflows * steps / took_s)
 
 
@@ -142,12 +141,6 @@ def evaluators(count: int, environment: Mapping[str, str]) -> Iterator[int]:
 def children_of(process_id: int) -> list[int]:
     """Return the processes that a process has started."""
     return [int(one) for one in Path(f"/proc/{process_id}/task/{process_id}/children").read_text().split()]
-
-
-def cpu_s(process_id: int) -> float:
-    """Return the CPU seconds of a process, all threads."""
-    fields = Path(f"/proc/{process_id}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / _TICKS
 
 
 def ratios(rounds: Sequence[Mapping[int, Figures]]) -> dict[str, float]:

@@ -8,7 +8,7 @@
 Everything is in one process on the embedded transport and a SQLite file, each case in a process of its own: the
 evaluator's loop is timed alone (`benchmarks/offline_loop.py`). With `--kafka` the records travel over a broker, one
 that is started or that of `--bootstrap`. `--steps 100000,1000000 --workflows 20000 --runs 200000 --kafka` is the full
-measure, and takes some ten minutes.
+measure, and takes some ten minutes and 4 GB.
 
 The last line is one JSON object: `steps_growth`, CPU an event at M steps over that at N; `workflows_growth`;
 `runs_growth`; the microseconds of each, and `peak_mib`, the most memory of all cases.
@@ -41,6 +41,8 @@ namespace benchmark {
     }
 }
 """
+#: What the inputs of a workflow may take: a million elements are some 4 MB.
+_INPUTS_BYTES: Final = 64 * 1024 * 1024
 #: Steps of the small workflows, and how many of them run beside finished runs.
 _SMALL: Final = 3
 _BESIDE: Final = 1_000
@@ -56,7 +58,11 @@ class Case(NamedTuple):
 def run_wide(steps: int, bootstrap: str | None) -> float:
     """Return the CPU microseconds an event of one workflow with so many of them."""
     inputs = {"count": 0, "text": "some text that travels", "share": 0.25, "elements": list(range(steps))}
-    limits = {"AFL_LIMITS_MAX_STEPS": str(steps * 4 + 100), "AFL_LIMITS_MAX_VALUE_BYTES": str(64 * 1024 * 1024)}
+    limits = {
+        "AFL_EVALUATOR_MAX_WORKFLOW_STEPS": str(steps * 4 + 100),
+        "AFL_EVALUATOR_MAX_VALUE_BYTES": str(_INPUTS_BYTES),
+        "AFL_MAX_EVENT_BYTES": str(_INPUTS_BYTES),
+    }
     with Deployment(_WIDE, limits, bootstrap=bootstrap) as deployment:
         return deployment.cost_of([("benchmark.Wide", inputs, "wide")], steps)
 

@@ -1,1 +1,1 @@
-"""Peers, each a process of its own: ours, Faust, Quix Streams and Celery; `python -m benchmarks.peers` runs all."""
+"""Peers: ours, Faust, Quix Streams and Celery as processes, and DBOS; `python -m benchmarks.peers` runs them."""

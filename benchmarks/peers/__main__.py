@@ -1,6 +1,6 @@
 """What the page `docs/performance.md` says of ours and of its peers, in one run: `python -m benchmarks.peers [--tiny]`.
 
-Each contestant is a program of its own with pinned versions: DBOS Transact (`benchmarks.durable_steps`), Faust and
+Each contestant is a program of its own with pinned versions: DBOS Transact (`benchmarks.peers.dbos_steps`), Faust and
 Quix Streams (`benchmarks.agent_drain`), Celery on Redis (`benchmarks.peers.celery_chain`), and our own loop on Kafka.
 Nothing is compared by the clock of another run: CPU microseconds are those of the contestants' processes.
 

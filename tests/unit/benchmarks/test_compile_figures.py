@@ -20,6 +20,7 @@ from benchmarks.compile import (
     without_raw_bodies,
 )
 from benchmarks.measure import PairedSeconds
+from tests.worlds.compiled import interpreted_only
 
 
 def test_the_corpus_is_one_program_of_as_many_lines_as_asked_for() -> None:
@@ -74,6 +75,7 @@ def test_the_expression_and_the_function_say_the_same() -> None:
         assert compiled(frame) is same_in_python(frame) is value
 
 
+@interpreted_only
 @pytest.mark.parametrize("elements", [1, 20])
 def test_a_program_is_compiled_once_however_often_its_expressions_are_evaluated(elements: int) -> None:
     assert compilations(elements) == [8, 0]

@@ -3,6 +3,7 @@
 from typing import Final
 
 from benchmarks.loop_offline import count_calls
+from tests.worlds.compiled import interpreted_only
 
 #: Python functions that the evaluator calls a round trip. Lower it with the count: a bound far above it finds no
 #: regression.
@@ -11,6 +12,7 @@ MOST_CALLS: Final = 175.0
 _TOLERANCE: Final = 1.05
 
 
+@interpreted_only
 def test_a_round_trip_calls_no_more_functions_than_it_did() -> None:
     calls = count_calls()
 

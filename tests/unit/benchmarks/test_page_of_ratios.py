@@ -47,7 +47,7 @@ def test_a_ratio_is_worse_beyond_fifteen_percent_in_its_own_direction() -> None:
 
 def test_a_benchmark_is_run_and_written_and_the_others_keep_their_rows(tmp_path: Path) -> None:
     there, out = tmp_path / "benchmarks.md", io.StringIO()
-    there.write_text(page([_figure(2.5)], "a machine of before"))
+    there.write_text(page([_figure(2.5)], "a machine of before", "## Searches\n\nBy hand.\n"))
 
     assert main(["purge", "--tiny", "--write", "--page", str(there)], out) == 0
 
@@ -55,6 +55,7 @@ def test_a_benchmark_is_run_and_written_and_the_others_keep_their_rows(tmp_path:
     assert found["loop", "cpu_ratio"] == _figure(2.5)
     assert found["purge", "purge_ratio"].value > 0
     assert "a machine of before" not in there.read_text()
+    assert there.read_text().endswith("## Searches\n\nBy hand.\n")
 
 
 def test_a_ratio_that_got_worse_is_named_and_the_exit_code_says_so(tmp_path: Path) -> None:

@@ -7,9 +7,10 @@ from pathlib import Path
 from afl.stores.sqlite.rows import ChangeRows
 from afl.stores.sqlite.store import SqliteStore
 from benchmarks import sqlite_store
-from benchmarks.durable_steps import our_seconds, result_of
+from benchmarks.durable_steps import our_seconds
 from benchmarks.fan_out import Figures, figures
 from benchmarks.measure import PairedSeconds
+from benchmarks.peers.dbos_steps import result_of
 
 
 def test_what_is_saved_is_every_step_of_the_workflow_once_a_round() -> None:
