@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.internal_errors import InternalErrors
+from tests.running import RunningTests
 from tests.tiers import Tiers
 
 #: The servers of the run, and the worlds of scenarios.
@@ -33,6 +35,8 @@ settings.load_profile("untimed")
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(Tiers(), "tiers")
+    config.pluginmanager.register(InternalErrors(), "internal_errors")
+    config.pluginmanager.register(RunningTests(), "running_tests")
     if "TMPDIR" not in os.environ and _is_roomy(_MEMORY):
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_MEMORY))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from afl.core.exit_codes import MEANINGS, ExitCode
@@ -17,9 +18,11 @@ from afl_stream.audit.metrics import AUDIT_METRICS
 from afl_stream.evaluator.monitoring.metrics import EVALUATOR_METRICS
 from afl_stream.evaluator.outcomes import ANSWER_RULES
 from afl_stream.gateway.metrics import GATEWAY_METRICS
+from afl_stream.pubsub.hosting.topics import WorkflowTopics
 from afl_stream.settings.config import StreamConfig
-from afl_stream.topics.acls import Role, Scope, rights_of
+from afl_stream.topics.acls import rights_of
 from afl_stream.topics.declared import Topology
+from afl_stream.topics.rights import BridgeScope, Role, Scope, Subscribed
 
 ROOT = Path(__file__).parents[2]
 _TABLE = re.compile(r"(?<=<!-- table: )([a-z-]+) -->\n.*?(?=<!-- end of table -->)", re.DOTALL)
@@ -78,9 +81,21 @@ def metrics() -> str:
 def rights() -> str:
     """Return the least rights of each role, with a facet as an example."""
     topology, rows = Topology(StreamConfig()), []
+    review = WorkflowTopics(StreamConfig(), "review", ["cases", "checked", "verdicts"], topology)
+    hosted = Scope(hosted=review.scope(taken=["cases"], given=["verdicts"], has_state=True))
+    facets, parcels = Scope(facets=("shop.Charge",)), Subscribed(topic="shop.parcels", group="afl.pubsub.sub.report")
+    read = replace(parcels, group="afl.pubsub.sub.bridge.shop.parcels", has_letters=True)
+    scopes = {
+        Role.AGENT: facets,
+        Role.PRODUCER: Scope(answers=True),
+        Role.GATEWAY: facets,
+        Role.BRIDGE: replace(facets, bridge=BridgeScope(reads=(read,), writes=("shop.orders",), raises_events=True)),
+        Role.PUBSUB_WORKER: hosted,
+        Role.PUBSUB_CLIENT: hosted,
+        Role.SUBSCRIBER: Scope(subscribed=(parcels,)),
+    }
     for role in Role:
-        scope = Scope(facets=("shop.Charge",)) if role is Role.AGENT else Scope(answers=role is Role.PRODUCER)
-        for right in rights_of(role, topology, scope):
+        for right in rights_of(role, topology, scopes.get(role)):
             name = f"{right.name}*" if right.match is Match.PREFIXED else right.name
             why = f"optional: {right.why}" if right.is_optional else right.why
             rows.append((role.value, f"{right.resource} `{name}`", ", ".join(right.operations), why))

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from tests.architecture.page_tables import ROOT
 from tests.architecture.walkthroughs import Command, File, Shown, walkthrough
 
 _MARK: Final = "\x1e"
@@ -24,6 +27,18 @@ trap 'kill $(jobs -p) 2>/dev/null; wait' EXIT
 def files_of(page: str) -> list[File]:
     """Return the files that a page shows."""
     return [item for item in walkthrough(page) if isinstance(item, File)]
+
+
+def clone_into(folder: Path) -> Path:
+    """Copy the repository there as it is now, with the environment of the tests in place of one of its own."""
+    words = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    listed = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True)
+    for name in filter(None, listed.stdout.split("\0")):
+        if (ROOT / name).is_file():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, folder / name)
+    (folder / ".venv").symlink_to(sys.prefix)
+    return folder
 
 
 def type_page(
@@ -88,10 +103,14 @@ def _run(script: str, folder: Path, environment: Mapping[str, str], timeout_s: f
         )
         try:
             process.wait(timeout_s)
-        except BaseException:
-            os.killpg(process.pid, signal.SIGKILL)
+        except subprocess.TimeoutExpired:
+            said.seek(0)
+            sys.stderr.write(said.read())
             raise
         finally:
+            # A tool may have started another program, and have ended without it.
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
             said.seek(0)
             text = said.read()
     return text

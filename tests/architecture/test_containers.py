@@ -23,6 +23,7 @@ from afl_stream.cli import afl_stream
 from afl_stream.settings.config import load_config
 from afl_stream.web.access import Role, read_tokens
 from tests.scenarios.command_lines import CommandLine
+from tools.kafka.versions import TESTED
 from tools.registry.application import RELEASE
 
 _ROOT = Path(__file__).parents[2]
@@ -135,10 +136,10 @@ def test_the_broker_lets_groups_form_at_once_and_creates_no_topics_by_itself() -
     assert settings["KAFKA_AUTO_CREATE_TOPICS_ENABLE"] == "false"
 
 
-def test_the_broker_of_the_containers_is_the_version_that_the_tests_run() -> None:
-    tested = re.findall(r"<version>([^<]+)</version>", (_ROOT / "afl_stream" / "broker" / "pom.xml").read_text())[0]
+def test_the_broker_and_the_registry_of_the_containers_have_versions_that_the_tests_run() -> None:
+    tested = [re.findall(r"<version>([^<]+)</version>", version.pom.read_text())[0] for version in TESTED.values()]
 
-    assert _tagged("kafka") == f"apache/kafka:{tested}"
+    assert _tagged("kafka") in {f"apache/kafka:{version}" for version in tested}
     assert _tagged("registry") == f"apicurio/apicurio-registry:{RELEASE}"
 
 

@@ -31,6 +31,7 @@ SIGNALS: Final = {
     "afl.engine.values.sizes.TooDeep": "becomes a ValueTooDeep, which names the value",
     "afl.engine.values.operators.OperationError": "becomes an EvaluationError, which names the expression",
     "afl.engine.execution.waits.InnerFailure": "carries the first cause of a failure up the tree of steps",
+    "afl.engine.model.step_rows.StillUnread": "a complete step was left in its store, and is read for this expression",
     "afl.engine.planning.known_programs._NotCopied": "a tree is not plain JSON, and is read as JSON text",
     "afl.stores.sqlite.waiting.HeldInOlderFormat": "a locked file like others; becomes a StoreUnavailable",
     "afl.formatting.reader.UnknownConstruct": "becomes a FormatRefused, which names the source",

@@ -12,10 +12,17 @@ from tests.architecture.page_tables import ROOT
 from tests.architecture.test_pages import TYPED_PAGES
 from tests.architecture.walkthroughs import SHELL, UNTYPED, Command, blocks, walkthrough
 
+_CLIENT_PAGES = "tests/integration/clients/test_typed_client_pages.py"
 #: Typed by tests of their own, from the first command to the last.
 _TYPED_ELSEWHERE = {
     "README.md": "tests/integration/kafka/test_typed_pages.py",
     "docs/kafka.md": "tests/integration/kafka/test_typed_pages.py",
+    "clients/go/README.md": _CLIENT_PAGES,
+    "clients/java/README.md": _CLIENT_PAGES,
+    "clients/node/README.md": _CLIENT_PAGES,
+    "clients/rust/README.md": _CLIENT_PAGES,
+    "clients/shell/README.md": _CLIENT_PAGES,
+    "docs/any-language.md": _CLIENT_PAGES,
     "docs/schemas.md": "tests/integration/registry/test_schemas_page.py",
     "docs/stores.md": "tests/integration/kafka/test_typed_pages.py",
     "docs/testing.md": "tests/integration/kafka/test_typed_pages.py",
@@ -38,8 +45,12 @@ _TYPED_IN_PARTS = {
     )
 }
 _COMMAND = re.compile(
-    r"^(?:\$ |\.venv/bin/|[A-Z_]+=\S+ )*(?:afl|afl-stream|make|python|pip|export|kcat|mvn|java|docker|git|kill) ", re.M
+    r"^(?:\$ |\.venv/bin/|[A-Z_]+=\S+ |cd \S+ && )*(?:afl|afl-stream|make|python|pip|export|kcat|mvn|java|docker|git"
+    r"|kill|npm|node|go|cargo|ruby|apt-get|clients/\S+) ",
+    re.M,
 )
+_FENCED = re.compile(r"^```.*?^```$", re.M | re.S)
+_INDENTED = re.compile(r"(?:^|\n\n)((?: {4}.*\n?)+)")
 
 
 def _pages() -> Iterator[Path]:
@@ -64,6 +75,14 @@ def test_a_command_stands_in_a_block_of_shell() -> None:
         for name, page in _ALL.items()
         for language, body in blocks(page.read_text())
         if language not in SHELL and language in ("", "text") and _COMMAND.search(body)
+    ]
+
+    elsewhere += [
+        (name, line.strip())
+        for name, page in _ALL.items()
+        for body in _INDENTED.findall(_FENCED.sub("", page.read_text()))
+        for line in body.splitlines()
+        if _COMMAND.match(line.strip())
     ]
 
     # What `dev` prints: the command that answers a step, which the page has typed below.

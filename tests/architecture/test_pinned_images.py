@@ -1,4 +1,4 @@
-"""What the image is made of cannot change unseen: packages have digests, and images of others versions or digests."""
+"""What the image is made of cannot change unseen: packages have digests, and images of others versions and digests."""
 
 import json
 import re
@@ -42,14 +42,15 @@ def test_the_image_installs_nothing_without_a_digest_and_runs_nothing_of_it_to_b
     assert f"--constraint constraints/{RUN_HASHED.name}" in _INSTALLS[1]
 
 
-def test_images_of_others_have_versions_and_digests_have_their_form() -> None:
+def test_images_of_others_have_versions_and_digests() -> None:
     named = [image for path in FILES for image in images_in(path.read_text())]
+    parts = [found.groupdict() if (found := REFERENCE.fullmatch(image)) else {} for image in named]
 
     assert len(named) >= 6
-    assert [image for image in named if not REFERENCE.fullmatch(image) or ":latest" in image] == []
+    assert [image for image in named if ":latest" in image] == []
+    assert [image for image, part in zip(named, parts, strict=True) if not part.get("digest")] == []
     # Of one version there is one image.
-    found = {image for image in named if "@" in image}
-    assert len({image.partition("@")[0] for image in found}) == len(found)
+    assert len({part["tagged"] for part in parts}) == len(set(named))
 
 
 @pytest.mark.parametrize(

@@ -59,7 +59,7 @@ def test_units_of_one_machine_have_ports_of_their_own() -> None:
     commands = [shlex.split(_values(unit)["ExecStart"][0]) for unit in _UNITS]
     ports = [words[words.index("--metrics-port") + 1] for words in commands if "--metrics-port" in words]
 
-    assert sorted(ports) == ["9464", "9465", "947%i"]
+    assert sorted(ports) == ["9464", "9465", "9466", "947%i"]
 
 
 def test_the_settings_of_the_units_are_settings() -> None:

@@ -26,7 +26,11 @@ _TESTED = (
     "tests/unit/engine/test_execution.py",
     "tests/unit/engine/test_operators.py",
     "tests/unit/engine/test_shared_commits.py",
+    "tests/unit/stream/agent/test_agent_delivery.py",
+    "tests/unit/stream/evaluator/test_outbox_publisher.py",
+    "tests/unit/stream/wire/test_record_codec.py",
     "tests/scenarios/test_both_ways_are_equal.py",
+    "tests/scenarios/test_commits_beside.py",
 )
 
 

@@ -53,6 +53,13 @@ def own_broker(tmp_path: Path, broker_installed: None) -> Iterator[Broker]:
         yield broker
 
 
+@pytest.fixture(scope="session")
+def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RegistryServer]:
+    """Provide a registry that the tests of this run share: use subjects of the test's own."""
+    with started_registry(tmp_path_factory.mktemp("registry")) as server:
+        yield server
+
+
 @pytest.fixture
 def own_registry(tmp_path: Path) -> Iterator[RegistryServer]:
     """Provide a schema registry of the test's own, that it may kill and start again."""

@@ -16,6 +16,7 @@ from confluent_kafka.admin._resource import ResourceType
 
 from afl_stream.embedded.transport import Faults
 from afl_stream.kafka.consumer import KafkaConsumer
+from afl_stream.kafka.groups import NEVER_S
 from afl_stream.kafka.transport import KafkaTransport
 from afl_stream.settings.config import StreamConfig
 from afl_stream.topics.declared import Topology
@@ -222,7 +223,8 @@ class KafkaCluster:
 
     def members(self, group: str) -> int:
         """How many members of a group have partitions; -1 while there is one without."""
-        found = self.admin.describe_consumer_groups([group])[group].result(_REQUEST_TIMEOUT_S)
+        asked = self.admin.describe_consumer_groups([group], request_timeout=NEVER_S)
+        found = asked[group].result(_REQUEST_TIMEOUT_S)
         having = [bool(member.assignment and member.assignment.topic_partitions) for member in found.members]
         return len(having) if all(having) else -1
 

@@ -30,9 +30,11 @@ class ProcessParties:
     def serve(self, deployment: Deployment) -> None:
         self._deployment = deployment
 
-    def evaluator(self, at: str = "", passes: int = 1, act: str = "kill") -> Party:
+    def evaluator(
+        self, at: str = "", passes: int = 1, act: str = "kill", environment: Mapping[str, str] | None = None
+    ) -> Party:
         """Start an evaluator, which may kill or freeze itself at a point."""
-        return self._party("evaluator", [], at, passes, act, {})
+        return self._party("evaluator", [], at, passes, act, environment or {})
 
     def agent(
         self, at: str = "", passes: int = 1, act: str = "kill", environment: Mapping[str, str] | None = None
@@ -61,9 +63,11 @@ class ProcessParties:
             words += ["--topics", pattern]
         return self._party("agent", words, at, passes, act, {})
 
-    def audit(self, file: Path, at: str = "", passes: int = 1, act: str = "kill") -> Party:
+    def audit(
+        self, file: Path, at: str = "", passes: int = 1, act: str = "kill", environment: Mapping[str, str] | None = None
+    ) -> Party:
         """Start an audit that writes to this file."""
-        return self._party("audit", ["--file", str(file)], at, passes, act, {})
+        return self._party("audit", ["--file", str(file)], at, passes, act, environment or {})
 
     def bridge(self, module: str, at: str = "", passes: int = 1, act: str = "kill") -> Party:
         """Start a bridge that does what a module declares."""

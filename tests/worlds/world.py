@@ -26,6 +26,7 @@ from afl_stream.settings.config import (
     WireSettings,
     load_config,
 )
+from afl_stream.settings.logs import LoggingSettings
 from afl_stream.settings.sensitive import KeySettings, SensitiveSettings
 from afl_stream.tracing.tracer import Tracer
 from tests.worlds.deployment import START_MS, Deployment
@@ -55,6 +56,7 @@ class Settings(TypedDict, total=False):
     scripts: ScriptRunner | None
     sensitive: SensitiveSettings
     keys: KeySettings
+    logging: LoggingSettings
 
 
 class World(ABC):
@@ -220,6 +222,7 @@ def _config(base: StreamConfig, settings: Settings) -> StreamConfig:
         dispatch=settings.get("dispatch", base.dispatch),
         wire=settings.get("wire", base.wire),
         sensitive=settings.get("sensitive", base.sensitive),
+        logging=settings.get("logging", base.logging),
         keys=settings.get("keys", base.keys),
         lifecycle=settings.get("lifecycle", base.lifecycle),
     )

@@ -118,6 +118,13 @@ def leaders(deployment: Deployment, topic: str) -> dict[int, int]:
     return {number: partition.leader for number, partition in found.partitions.items()}
 
 
+def needed_in_sync(deployment: Deployment) -> set[str]:
+    """Return how many copies have to have a record before it counts as written, of all topics of the loop."""
+    topology = deployment.topology
+    topics = [topology.control(), topology.commands(), topology.external(), topology.facet(PING)]
+    return {found.settings["min.insync.replicas"] for found in deployment.transport.admin().topics(topics).values()}
+
+
 def are_in_sync(deployment: Deployment, copies: int) -> bool:
     """Whether each partition of the deployment has that many copies in sync."""
     listed = deployment.kafka.admin.list_topics(timeout=REQUEST_TIMEOUT_S).topics
@@ -135,6 +142,7 @@ def test_each_broker_is_killed_in_turn_and_a_leader_moved_while_2000_events_run(
     cluster: Cluster, deployments: Deployments
 ) -> None:
     work = Fleet(fleet(deployments))
+    assert needed_in_sync(work.deployment) == {"2"}
     for broker in cluster.brokers:
         work.start_scans()
         work.wait_for_answers(20)

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import pytest
 
+from afl_stream.kafka.groups import NEVER_S
 from afl_stream.transport import CommittedOffset, TopicPartition
 from afl_stream.wire.messages import StepContinue
 from tests.eventually import eventually
@@ -68,7 +69,8 @@ def ordered(entries: Iterable[tuple[object, ...]]) -> list[str]:
 def membership(deployment: Deployment) -> dict[str, set[tuple[str, int]]]:
     """Which partitions each member of the evaluators' and the agents' group has."""
     groups = [deployment.config.evaluator_group, deployment.agent_group]
-    described = [done.result(20) for done in deployment.kafka.admin.describe_consumer_groups(groups).values()]
+    asked = deployment.kafka.admin.describe_consumer_groups(groups, request_timeout=NEVER_S)
+    described = [done.result(20) for done in asked.values()]
     return {
         str(member.member_id): {(at.topic, at.partition) for at in member.assignment.topic_partitions}
         for group in described

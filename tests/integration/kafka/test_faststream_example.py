@@ -67,6 +67,6 @@ def test_the_page_of_the_example_can_be_typed(kafka_bootstrap: str, kafka_prefix
         (ROOT / "examples" / "with_faststream" / "README.md").read_text(),
         tmp_path,
         environment={"AFL_PREFIX": kafka_prefix},
-        in_place_of={"localhost:9092": kafka_bootstrap},
+        in_place_of={"localhost:9092": kafka_bootstrap, "AFL_PREFIX=afl.probe.": f"AFL_PREFIX={kafka_prefix}probe."},
         timeout_s=200,
     )

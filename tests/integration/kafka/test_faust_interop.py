@@ -132,7 +132,11 @@ def shop(deployments: Deployments, processes: Processes, faust: Path) -> Shop:
     return Shop(deployments(SHOP), processes, faust)
 
 
-@pytest.mark.timeout(240)
+#: How often an audit that stands still is started again.
+_MOST_RESTARTS = 5
+
+
+@pytest.mark.timeout(400)
 def test_a_worker_killed_between_its_events_loses_none_and_no_step_is_answered_twice(shop: Shop) -> None:
     deployment, workers = shop.deployment, [shop.worker(AGENT).when_it_says(AT_WORK)]
     audit = shop.worker(AUDIT).when_it_says(AT_WORK)
@@ -149,7 +153,7 @@ def test_a_worker_killed_between_its_events_loses_none_and_no_step_is_answered_t
     workers[0].kill()
     audit.kill()
     workers.append(shop.worker(AGENT))
-    shop.worker(AUDIT)
+    audit = shop.worker(AUDIT)
     deployment.processes.finish([*first, *second])
 
     assert_delivered(deployment, [*first, *second])
@@ -166,7 +170,15 @@ def test_a_worker_killed_between_its_events_loses_none_and_no_step_is_answered_t
         # A worker that was thought dead may answer again meanwhile.
         return shop.counts() == the_audit(100, deployment.messages(deployment.topology.control()))
 
-    eventually(has_all_audited, DEADLINE_S, interval_s=0.5)
+    for _ in range(_MOST_RESTARTS):
+        try:
+            eventually(has_all_audited, DEADLINE_S / 2, interval_s=0.5)
+            break
+        except AssertionError:
+            # A leader of Faust's group that knows no topic yet takes none, and stays so: its operator starts another.
+            audit.kill()
+            audit = shop.worker(AUDIT)
+    assert shop.counts() == the_audit(100, deployment.messages(deployment.topology.control())), audit.log[-3_000:]
     for worker in workers[1:]:
         worker.ask_to_stop()
     assert [worker.exit_code() for worker in workers[1:]] == [0, 0]
@@ -240,16 +252,15 @@ def test_a_worker_that_stands_in_for_a_node_is_killed_and_every_request_ends_wit
         return processes.start("pricing", *app, environment=environment, python=faust)
 
     async def outputs_of_all(client: WorkflowClient, count: int) -> dict[str, list[tuple[str, object]]]:
-        """Return the output of finished requests, of which there will be so many."""
+        """Return the output of each of so many requests, when it has ended."""
         found: dict[str, list[tuple[str, object]]] = {}
-        async with asyncio.timeout(DEADLINE_S):
-            while len(found) < count:
-                for number in range(count):
-                    if (request := f"r{number}") not in found:
-                        invocation = client.invoke(InvokeContext(assistant_request_id=request), timeout_s=DEADLINE_S)
-                        outputs = [(event.name, event.data) async for event in invocation]
-                        if invocation.status is RequestStatus.FINISHED:
-                            found[request] = outputs
+        for request in (f"r{number}" for number in range(count)):
+            # Followed while it waits for its price: asking again and again would keep the workflow's worker busy.
+            invocation = client.invoke(
+                InvokeContext(assistant_request_id=request), passes_waits=True, timeout_s=DEADLINE_S
+            )
+            found[request] = [(event.name, event.data) async for event in invocation]
+            assert invocation.status is RequestStatus.FINISHED
         return found
 
     async def order(client: WorkflowClient, numbers: Sequence[int]) -> None:

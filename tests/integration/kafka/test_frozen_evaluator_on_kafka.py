@@ -104,7 +104,7 @@ def test_one_that_was_frozen_between_its_batches_hands_over_and_comes_back(
 
 
 @pytest.mark.long
-def test_a_frozen_agent_is_followed_by_another_and_its_late_answers_are_duplicates(
+def test_a_frozen_agent_is_followed_by_another_and_its_late_answers_change_nothing(
     deployments_on_either_store: Deployments,
 ) -> None:
     deployment = deployments_on_either_store(SHOP)
@@ -124,4 +124,5 @@ def test_a_frozen_agent_is_followed_by_another_and_its_late_answers_are_duplicat
     assert_delivered(deployment, orders)
     assert rows_of_work(deployment)["step"] == rows["step"]
     assert_no_offset_past_its_effect(deployment)
-    assert evaluator.stop()["outcomes"]["duplicate"] >= 1
+    # Answers that it sends before it learns that its partitions are lost are duplicates; later it sends none.
+    assert evaluator.stop()["outcomes"].keys() <= {"applied", "duplicate"}

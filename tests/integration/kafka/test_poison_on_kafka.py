@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from afl.engine.model.store import ERROR, StepDocument
 from afl_stream.transport import Headers
-from afl_stream.wire.messages import StepContinue
+from afl_stream.wire.messages import CancelWorkflow, ExternalEvent, Message, StepContinue
 from tests.eventually import eventually
 from tests.record_headers import headers_of
 from tests.unit.stream.agent.agent_bench import named
@@ -56,6 +56,9 @@ def assert_dead_lettered(deployment: Deployment, topic: str, poison: Poison) -> 
         assert headers["afl.dlq.topic"].decode() == topic
         assert headers["afl.dlq.partition"].decode() == str(came[name].partition)
         assert headers["afl.dlq.offset"].decode() == str(came[name].offset)
+        assert headers["afl.dlq.timestamp"].decode() == str(came[name].timestamp_ms)
+        assert headers.get("afl.dlq.key") == key
+        assert headers["afl.dlq.error_class"] == b"Unreadable"
 
 
 def assert_orders_done(deployment: Deployment, orders: list[str]) -> None:
@@ -78,6 +81,32 @@ def test_poison_on_the_control_topic_is_dead_lettered_and_the_answers_are_applie
 
     assert_dead_lettered(deployment, control, poison)
     assert evaluator.stop()["outcomes"]["unreadable"] == len(poison)
+
+
+def test_poison_on_the_topics_of_commands_and_external_events_is_dead_lettered_and_both_are_read_on(
+    deployments: Deployments,
+) -> None:
+    deployment = deployments(SHOP)
+    commands, external = deployment.topology.commands(), deployment.topology.external()
+    good: dict[str, Message] = {
+        commands: CancelWorkflow(workflow_id="order-0"),
+        external: ExternalEvent(workflow_id="order-0", name="rain"),
+    }
+    poison = {topic: poison_from(deployment.codec.encode(good[topic], topic)) for topic in good}
+    for topic in good:
+        put_poison(deployment, topic, poison[topic])
+    orders = start_orders(deployment, ORDERS)
+    deployment.processes.evaluator()
+    deployment.processes.agent()
+
+    assert_orders_done(deployment, orders)
+
+    def are_all_there() -> bool:
+        return all(len(deployment.dead_letters(topic)) == len(poison[topic]) for topic in good)
+
+    eventually(are_all_there, DEADLINE_S, interval_s=0.1)
+    for topic in good:
+        assert_dead_lettered(deployment, topic, poison[topic])
 
 
 def waiting_step(deployment: Deployment, workflow_id: str, item: str) -> StepDocument:

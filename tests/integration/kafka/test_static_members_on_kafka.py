@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka.admin import AdminClient
 
+from afl_stream.kafka.groups import NEVER_S
 from afl_stream.kafka.transport import KafkaTransport
 from afl_stream.settings.config import KafkaSettings, StreamConfig
 from afl_stream.transport import Assignor
@@ -46,7 +47,7 @@ def start(hosts: list[Host], bootstrap: str, name: str, protocol: str) -> Host:
 def instance_ids(bootstrap: str, group: str) -> set[str | None]:
     """Return the static names of a group's members, as the broker has them."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    described = admin.describe_consumer_groups([group])[group].result(timeout=30)
+    described = admin.describe_consumer_groups([group], request_timeout=NEVER_S)[group].result(timeout=30)
     return {member.group_instance_id for member in described.members}
 
 

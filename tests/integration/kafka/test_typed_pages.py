@@ -1,7 +1,6 @@
 """Pages whose commands need a broker, a MongoDB or a clone: typed from an empty folder exactly as they are printed."""
 
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +11,7 @@ from afl.config import MongoDBConfig
 from afl_stream.broker.jars import cache_root
 from examples.package_check.dpkg import has_dpkg
 from tests.architecture.page_tables import ROOT
-from tests.architecture.shell_sessions import files_of, type_page
+from tests.architecture.shell_sessions import clone_into, files_of, type_page
 from tests.worlds.requirements import required_tool
 
 pytestmark = pytest.mark.long
@@ -26,20 +25,7 @@ _SAID_ADDRESS = r"$(.venv/bin/python -m tools.kafka status | sed -n 's/^Kafka is
 @pytest.fixture
 def clone(tmp_path: Path) -> Path:
     """Return a clone of the repository as it is now, with the environment of the tests in place of one of its own."""
-    folder = tmp_path / "clone"
-    listed = subprocess.run(
-        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    for name in filter(None, listed.stdout.split("\0")):
-        if (ROOT / name).is_file():
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(ROOT / name, folder / name)
-    (folder / ".venv").symlink_to(sys.prefix)
-    return folder
+    return clone_into(tmp_path / "clone")
 
 
 @pytest.fixture

@@ -122,7 +122,7 @@ def test_a_queue_that_others_fill_does_not_hold_the_event_loop() -> None:
         opened = await publisher(transport).__aenter__()
         publishing = asyncio.create_task(opened.publish("t", 1))
         # Without a turn for others this would never come to its end.
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(0)
         await opened.close()
         with pytest.raises(SubscriptionClosed):
             await publishing

@@ -1,0 +1,112 @@
+"""A run of pytest that takes its time: it tells what runs now, and ends a test that nothing else ends."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.worlds.processes import ROOT
+
+OPTIONS = ("-n", "2", "--dist", "worksteal", "-p", "no:cacheprovider")
+CONFTEST = """
+from tests.running import RunningTests
+
+def pytest_configure(config):
+    config.pluginmanager.register(RunningTests(report_every_s=0.3, grace_s=0.5, stuck_s=3))
+"""
+# What pytest-timeout raises is swallowed, as callbacks of C do it.
+HANGS = """
+import time
+import pytest
+
+@pytest.mark.timeout(1)
+def test_hangs():
+    while True:
+        try:
+            time.sleep(100)
+        except BaseException:
+            pass
+
+def test_other():
+    pass
+"""
+
+
+# As long as a worker stands still, nobody gets the tests that wait for it.
+STANDS_STILL = """
+import ctypes, os, signal, pytest
+
+def stopped():
+    os.kill(os.getpid(), signal.SIGSTOP)
+
+def keeping_the_lock():
+    # A signal that is handled ends the sleep.
+    while True:
+        ctypes.PyDLL(None).sleep(1000)
+
+@pytest.mark.timeout(0)
+@pytest.mark.parametrize("number", range(20))
+def test_each(number):
+    if number == 1:
+        {act}()
+"""
+
+
+def run_of(tmp_path: Path, tests: str) -> subprocess.CompletedProcess[str]:
+    (tmp_path / "conftest.py").write_text(CONFTEST)
+    (tmp_path / "test_some.py").write_text(tests)
+    return subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-n",
+            "2",
+            "--dist",
+            "worksteal",
+            "-p",
+            "no:cacheprovider",
+            "--rootdir",
+            tmp_path,
+            tmp_path,
+        ],
+        cwd=ROOT,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_a_test_that_swallows_its_time_out_is_told_of_and_ended_and_the_run_goes_on(tmp_path: Path) -> None:
+    ended = run_of(tmp_path, HANGS)
+
+    assert "s  test_some.py::test_hangs" in ended.stderr
+    assert "tests ended, 0 failed, load" in ended.stderr
+    assert ended.returncode == 1
+    assert "1 failed, 1 passed" in ended.stdout
+    assert "crashed while running 'test_some.py::test_hangs'" in ended.stdout
+    # Where each thread stood.
+    assert "Timeout (0:00:01.500000)!" in ended.stderr
+    assert 'test_some.py", line 9 in test_hangs' in ended.stderr
+
+
+@pytest.mark.long
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="processes are found by way of /proc")
+@pytest.mark.parametrize(("act", "outcome"), [("stopped", "20 passed"), ("keeping_the_lock", "1 failed, 19 passed")])
+def test_a_worker_that_stands_still_goes_on_or_is_replaced_and_no_test_is_left_out(
+    act: str, outcome: str, tmp_path: Path
+) -> None:
+    ended = run_of(tmp_path, STANDS_STILL.format(act=act))
+
+    assert "no test has ended for" in ended.stderr
+    assert f"in {act}" in ended.stderr
+    assert outcome in ended.stdout
+
+
+def test_a_test_within_its_time_is_left_alone(tmp_path: Path) -> None:
+    ended = run_of(tmp_path, "def test_first(): ...\ndef test_second(): ...\n")
+
+    assert ended.returncode == 0
+    assert "Timeout" not in ended.stderr
