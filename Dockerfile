@@ -1,6 +1,6 @@
 # AFL Stream without any program: evaluator, agents, audit, dashboard and the command line are this one image with other
 # arguments. One's own AFL and handlers are mounted at /app, or added by an image FROM this one.
-FROM python:3.12-slim AS build
+FROM python:3.12-slim@sha256:78387bc3881b8273120a12ebe6c1ab22b018ccc2c9adf565ae1ac9b536e184ea AS build
 
 # What the services of a deployment need; left out are parquet, claude, llm, mcp and editors.
 ARG EXTRAS=dashboard,encryption,metrics,mongodb,otel,registry
@@ -28,7 +28,7 @@ RUN python -m hatchling build --target wheel --directory /wheels \
     && cyclonedx-py environment --output-reproducible --output-file /opt/afl-stream/sbom.cdx.json \
         /opt/afl-stream/bin/python
 
-FROM python:3.12-slim
+FROM python:3.12-slim@sha256:78387bc3881b8273120a12ebe6c1ab22b018ccc2c9adf565ae1ac9b536e184ea
 
 ARG VERSION=unknown
 ARG REVISION=unknown
