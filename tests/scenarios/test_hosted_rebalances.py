@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Sequence
+from threading import Event
 
 import pytest
 
@@ -14,7 +15,7 @@ from afl_stream.pubsub.model.events import ConsumeFromTopicEvent
 from afl_stream.pubsub.model.nodes import Node
 from afl_stream.pubsub.model.topics import InputTopic, OutputTopic, Topic
 from afl_stream.pubsub.running.workflow import EventDrivenWorkflow
-from tests.worlds.hosted import Executions, HostedWorld, pipeline, request, until
+from tests.worlds.hosted import PATIENCE_S, Executions, HostedWorld, pipeline, request, until
 
 Events = Sequence[ConsumeFromTopicEvent]
 
@@ -160,6 +161,37 @@ def test_a_worker_that_stops_finishes_what_ends_in_time(press: Press) -> None:
 
     assert press.cancelled == []
     house.close()
+
+
+def test_records_that_a_stopping_worker_was_just_reading_are_left_to_the_next(house: HostedWorld, press: Press) -> None:
+    is_decoded, may_hand_over = Event(), Event()
+
+    async def scenario() -> None:
+        loop = asyncio.get_running_loop()
+
+        def probe(point: str) -> None:
+            if point == "pubsub.decoded":
+                is_decoded.set()
+                assert may_hand_over.wait(PATIENCE_S)
+            elif point == "pubsub.before_commit" and may_hand_over.is_set():
+                # The event loop has the record, and time to do something about it.
+                asyncio.run_coroutine_threadsafe(asyncio.sleep(0.1), loop).result(PATIENCE_S)
+
+        async with house.client() as client:
+            await client.start(request("r1"), "news")
+            async with house.worker("a", probe=probe):
+                await until(is_decoded.is_set)
+                # By then the worker waits for the thread that reads, and for nothing else.
+                loop.call_later(0.1, may_hand_over.set)
+            assert not press.executions.counts
+            async with house.worker("b"):
+                await until(lambda: press.gate is not None)
+                press.open()
+                assert await house.outputs(client, request("r1")) == ["printed news"]
+
+    asyncio.run(scenario())
+
+    assert press.executions.counts == {("set", "r1"): 1, ("print", "r1"): 1}
 
 
 def test_a_lost_partition_is_dropped_without_a_commit(house: HostedWorld, press: Press) -> None:

@@ -293,9 +293,12 @@ class WorkflowWorker:
     # --- the reader's news --------------------------------------------------------------------------------------------
 
     def received(self, records: Sequence[Received]) -> None:
-        """Give each record to its request."""
+        """Give each record to its request.
+
+        What a read that had begun still brings while the worker ends is its next owner's: nothing may begin any more.
+        """
         requests = self._requests
-        if requests is None or self._is_dead:
+        if requests is None or self._is_stopping:
             return
         for received in records:
             incoming = received.incoming
