@@ -61,7 +61,9 @@ def mills(mill: Mill, request: pytest.FixtureRequest) -> Iterator[HostedWorld]:
     found.close()
 
 
-def test_a_request_that_kills_its_workers_fails_and_no_other_does(mill: Mill, mills: HostedWorld) -> None:
+def test_a_request_that_kills_its_workers_fails_and_no_other_does(
+    mill: Mill, mills: HostedWorld, caplog: pytest.LogCaptureFixture
+) -> None:
     async def scenario() -> None:
         async with mills.client() as client:
             for request_id, data in (("slow", "slow"), ("bad", "poison"), ("slow-too", "slow")):
@@ -82,6 +84,8 @@ def test_a_request_that_kills_its_workers_fails_and_no_other_does(mill: Mill, mi
     (letter,) = mills.records(mills.topics.dead_letters)
     assert letter.key == b"bad"
     assert "its worker died 2 times while it ran" in (header(letter.headers, "afl.dlq.error") or "")
+    # A worker's notes of its requests are no events of a node that is gone.
+    assert "this one does not have" not in caplog.text
 
 
 def test_a_request_that_failed_so_is_tried_again_when_it_is_invoked(mill: Mill, mills: HostedWorld) -> None:

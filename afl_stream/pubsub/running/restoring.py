@@ -35,6 +35,9 @@ def restore(run: WorkflowRun, stored: StoredRequest) -> None:
     was_input = False
     for event in stored.events:
         if isinstance(event, ConsumeFromTopicEvent):
+            if not event.name:
+                # A worker's note, of no topic and of no node.
+                continue
             log = run.logs.get(event.name)
             if log is not None and event.consumer_name in log.cursors:
                 log.commit(event.consumer_name, event.offset)
