@@ -27,8 +27,8 @@ REPORT_EVERY_S = 300.0
 GRACE_S = 120.0
 #: Without the end of any test for so long, no worker works: more than any test of the whole run takes.
 STUCK_S = 900.0
-#: What a worker may take to write where its threads stand.
-_DUMP_S = 3.0
+#: What a worker may take to write where its threads stand, and to go on.
+_DUMP_S = 15.0
 #: What the command line of a worker begins with.
 _WORKER = "import sys;exec(eval(sys.stdin.readline()))"
 _SHOWN_TESTS = 8
@@ -117,8 +117,11 @@ class RunningTests:
         # One that was stopped writes once it goes on.
         _send(workers, signal.SIGCONT)
         _send(workers, signal.SIGUSR2)
-        self._run_ended.wait(_DUMP_S)
-        if self._ended_tests == ended_before:
+        until_s = time.monotonic() + _DUMP_S
+        while self._ended_tests == ended_before and time.monotonic() < until_s:
+            if self._run_ended.wait(0.1):
+                break
+        if self._ended_tests == ended_before and not self._run_ended.is_set():
             _send(workers, signal.SIGKILL)
         self._last_end_at = time.monotonic()
 

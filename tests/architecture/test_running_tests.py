@@ -1,5 +1,6 @@
 """A run of pytest that takes its time: it tells what runs now, and ends a test that nothing else ends."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +14,7 @@ CONFTEST = """
 from tests.running import RunningTests
 
 def pytest_configure(config):
-    config.pluginmanager.register(RunningTests(report_every_s=0.3, grace_s=0.5, stuck_s=3))
+    config.pluginmanager.register(RunningTests(report_every_s=0.3, grace_s=0.5, stuck_s=5))
 """
 # What pytest-timeout raises is swallowed, as callbacks of C do it.
 HANGS = """
@@ -94,15 +95,19 @@ def test_a_test_that_swallows_its_time_out_is_told_of_and_ended_and_the_run_goes
 
 @pytest.mark.long
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="processes are found by way of /proc")
-@pytest.mark.parametrize(("act", "outcome"), [("stopped", "20 passed"), ("keeping_the_lock", "1 failed, 19 passed")])
+@pytest.mark.parametrize(("act", "ends_in_error"), [("stopped", 0), ("keeping_the_lock", 1)])
 def test_a_worker_that_stands_still_goes_on_or_is_replaced_and_no_test_is_left_out(
-    act: str, outcome: str, tmp_path: Path
+    act: str, ends_in_error: int, tmp_path: Path
 ) -> None:
     ended = run_of(tmp_path, STANDS_STILL.format(act=act))
 
     assert "no test has ended for" in ended.stderr
     assert f"in {act}" in ended.stderr
-    assert outcome in ended.stdout
+    counts = {word: int(count) for count, word in re.findall(r"(\d+) (failed|passed)", ended.stdout.splitlines()[-1])}
+    assert sum(counts.values()) == 20
+    assert ("test_each[1]" in ended.stdout) == bool(ends_in_error)
+    # On a busy machine a worker that has just been started may stand still for as long, too.
+    assert ends_in_error <= counts.get("failed", 0) <= ends_in_error + 2
 
 
 def test_a_test_within_its_time_is_left_alone(tmp_path: Path) -> None:
