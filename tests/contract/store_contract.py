@@ -115,6 +115,19 @@ class StoreContract(ChangesContract):
         assert found.read("w:b") == complete[1]
         assert found.read("w:c") == complete[2]._replace(revision=2)
 
+    def test_a_step_is_read_by_its_id(self, store: WholeStore) -> None:
+        step = step_document("w:a", params={"x": 1})
+        start(store, "w", step, step_document("w:b", number=1))
+        start(store, "w1", step_document("w1:a"))
+        done = step._replace(revision=2, state=StepState.STATEMENT_COMPLETE, returns={"y": 2})
+
+        assert store.load_step("w:a") == step
+        store.commit_batch(Batch(changes=[change(workflow_row("w", 2), done)]))
+        assert store.load_step("w:a") == done
+        assert store.load_step("w:c") is None
+        assert store.load_step("unknown:a") is None
+        assert store.load_step("a") is None
+
     def test_a_run_without_complete_steps_has_none_left_out(self, store: WholeStore) -> None:
         step = step_document("w:a")
         start(store, "w", step)

@@ -232,6 +232,9 @@ class Store(ParkedStore, TimerStore, HistoryStore, ScheduleStore, VisibilityStor
     def load_open(self, workflow_id: str) -> OpenRun | None:
         """Return the workflow's steps that are not complete; None: the complete ones are read as cheaply with them."""
 
+    def load_step(self, step_id: str) -> StepDocument | None:
+        """Return a step of a workflow by its id."""
+
     def revisions(self, workflow_ids: Iterable[str]) -> dict[str, int]:
         """Return the current revision of each; unknown ones are left out."""
 

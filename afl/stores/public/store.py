@@ -143,6 +143,11 @@ class PublicStore(PublicHistory, PublicUpkeep, PublicTasks):
 
     # Steps.
 
+    def load_step(self, step_id: str) -> StepDocument | None:
+        """Return a step by its id; see `Store`."""
+        kept = self._find_step(step_id)
+        return None if kept is None else kept.document
+
     def get_step(self, step_id: str) -> StepDefinition | None:
         """Return the step of that id."""
         kept = self._find_step(step_id)

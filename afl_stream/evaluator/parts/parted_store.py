@@ -207,7 +207,8 @@ ROUTES: Final[Mapping[str, Route]] = {
         """,
     ),
     **_each(
-        _to_part_of(_workflow_of_step), "examine_step get_blocks_by_step get_event get_step get_steps_by_container"
+        _to_part_of(_workflow_of_step),
+        "examine_step get_blocks_by_step get_event get_step get_steps_by_container load_step",
     ),
     "save_tombstone": _to_part_of(lambda tombstone: tombstone.workflow_id),
     "bury": _divided(_in_place, lambda burial: burial.tombstone.workflow_id),

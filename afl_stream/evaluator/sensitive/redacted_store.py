@@ -41,6 +41,10 @@ class RedactedStore:
         marks = self._marks_of(workflow_id)
         return [self.shown_step(step, marks) for step in self.store.load_steps(workflow_id, **how)]
 
+    def load_step(self, step_id: str) -> StepDocument | None:
+        step = self.store.load_step(step_id)
+        return None if step is None else self.shown_step(step, self._marks_of(step.workflow_id))
+
     def load_run(self, workflow_id: str) -> list[StepDocument]:
         return self.load_steps(workflow_id)
 

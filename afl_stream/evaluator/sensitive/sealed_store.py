@@ -157,6 +157,10 @@ class SealedStore:
     def load_steps(self, workflow_id: str, **how: Any) -> list[StepDocument]:
         return [self._opened_step(step) for step in self.store.load_steps(workflow_id, **how)]
 
+    def load_step(self, step_id: str) -> StepDocument | None:
+        step = self.store.load_step(step_id)
+        return None if step is None else self._opened_step(step)
+
     def load_run(self, workflow_id: str) -> list[StepDocument | StoredStep]:
         """Return the workflow's steps, complete ones undecoded still; see Store."""
         return [
