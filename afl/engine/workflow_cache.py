@@ -22,6 +22,7 @@ from afl.engine.execution.continuing import Continued, checked_inputs, next_exec
 from afl.engine.execution.execution import Execution
 from afl.engine.execution.external_events import EventLimits
 from afl.engine.execution.inbox import Inbox
+from afl.engine.execution.large_runs import LARGE, is_loaded_so, restore_large
 from afl.engine.execution.ports import Dispatch, FailureText, RunEnvironment, Trace
 from afl.engine.execution.restore import restore, restore_open
 from afl.engine.execution.run_bounds import RunBounds, RunLimits
@@ -195,9 +196,8 @@ class WorkflowCache:
         row = self._store.load_workflow(workflow_id)
         if row is None:
             return None
-        if row.execution == 1 and not row.runnable and row.status not in ENDED_STATUSES:
-            plan = self._stored_plan(row.program, row.name)
-            execution = self._read_open(plan, row) if is_flat(plan) else None
+        if row.execution == 1 and row.status not in ENDED_STATUSES and (row.steps >= LARGE or not row.runnable):
+            execution = self._read_open(self._stored_plan(row.program, row.name), row)
             if execution is not None:
                 return execution
         stored = read_whole(self._store, workflow_id, self._store.load_run, row=row)
@@ -205,10 +205,16 @@ class WorkflowCache:
 
     def _read_open(self, plan: WorkflowPlan, row: WorkflowRow) -> Execution | None:
         """Return the workflow without its complete steps being read; None where that is not possible."""
+        if is_flat(plan) and not row.runnable:
+            rebuild = restore_open
+        elif row.steps >= LARGE and is_loaded_so(plan):
+            rebuild = restore_large
+        else:
+            return None
         run = self._store.load_open(row.id)
         if run is None or run.newest > row.revision or any(step.revision > row.revision for step in run.steps):
             return None
-        execution = restore_open(plan, row, run, self._environment(), self._inbox(plan, row))
+        execution = rebuild(plan, row, run, self._environment(), self._inbox(plan, row))
         self.restored += execution is not None
         return execution
 
@@ -264,6 +270,7 @@ class WorkflowCache:
             self.runs_scripts,
             self._deadlines,
             self._failure_text,
+            self._store.load_step,
         )
 
     def read_history(self, execution: Execution) -> None:
@@ -309,7 +316,8 @@ class WorkflowCache:
                     continue
                 inbox = execution.inbox
                 size_bytes = execution.bounds.state_bytes + inbox.size_bytes
-                weight = min(max(execution.count + inbox.count, size_bytes // _BYTES_A_STEP), most)
+                steps = execution.count if execution.leaving is None else len(execution.steps)
+                weight = min(max(steps + inbox.count, size_bytes // _BYTES_A_STEP), most)
                 hot[workflow_id] = execution
                 hot.move_to_end(workflow_id)
                 self._steps += weight - weights.get(workflow_id, 0)

@@ -277,7 +277,10 @@ class EvaluatorSettings:
         limits.MAX_VALUE_BYTES, 1_000, "a value that an expression makes, or a step's parameters; more fails the step"
     )
     max_state_bytes: int = number(
-        limits.MAX_STATE_BYTES, 1_000, "values of all steps of one workflow; a run with more ends with StateTooLarge"
+        limits.MAX_STATE_BYTES,
+        1_000,
+        "values of all steps of one workflow, without complete elements of a `foreach` over more than 5,000; a run "
+        "with more ends with StateTooLarge",
     )
     hot_steps: int = number(200_000, 0, "steps of hot workflows kept in memory")
     deadlines: str | None = text(

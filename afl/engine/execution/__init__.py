@@ -12,6 +12,7 @@ PUBLIC_MODULES = (
     "generations",
     "inbox",
     "iteration",
+    "large_runs",
     "machine",
     "making",
     "ports",

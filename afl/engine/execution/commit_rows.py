@@ -7,6 +7,7 @@ from typing import Final
 from afl.core.row_maker import row_maker
 from afl.core.versions import RUNTIME_VERSION, STEP_SCHEMA_VERSION, WAITS_SCHEMA_VERSION, WORKFLOW_VERSION
 from afl.engine.execution.execution import Execution
+from afl.engine.execution.leaving import leave
 from afl.engine.execution.runtime_waits import settle
 from afl.engine.model.effects import reuse
 from afl.engine.model.plan import PinnedProgram
@@ -18,8 +19,11 @@ from afl.engine.model.store import RUNNING, Batch, ChangesOnly, RunningChange, S
 def add_rows(execution: Execution, batch: Batch) -> None:
     """Move the workflow's changes and effects into a batch, and increase its revision. The batch may be the effects.
 
+    The previous commit must be over: elements that it has stored may leave memory.
     After this the execution is in the state that the store will have; if the commit fails, discard the execution.
     """
+    if execution.leaving is not None:
+        leave(execution)
     expected = execution.revision
     if not expected:
         keep_program(execution.plan.program, batch)
@@ -123,6 +127,8 @@ class Commits:
             batch.now_ms = execution.now_ms
             add_rows(execution, batch)
             return batch
+        if execution.leaving is not None:
+            leave(execution)
         # Most iterations produce only steps.
         execution.revision = expected + 1
         before = execution.stored_row

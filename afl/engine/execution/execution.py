@@ -21,6 +21,7 @@ from afl.engine.errors import RunLimitReached, StepFailure, StoreCorrupt, StoreU
 from afl.engine.execution.generations import LaterGeneration
 from afl.engine.execution.inbox import Inbox
 from afl.engine.execution.iteration_room import IterationRoom
+from afl.engine.execution.leaving import Leaving
 from afl.engine.execution.ports import RunEnvironment
 from afl.engine.execution.runtime_waits import withdraw_all
 from afl.engine.execution.step_paths import failure_of, line_of, source_location, step_path
@@ -84,6 +85,8 @@ class Execution:
         "iterations",
         "lane",
         "later",
+        "leaving",
+        "load_step",
         "made",
         "max_open_events",
         "new_scripts",
@@ -149,11 +152,11 @@ class Execution:
         self.root = root
         root.facet = plan.facet
         #: Steps by id, but for those that bound their attributes and were complete: nothing will ever happen to them,
-        #: so the rows that the store keeps of them are all that is left (their block's frame has them).
+        #: so their rows in the store are all that is left (their block's frame has them). Nor are those of complete
+        #: elements of large foreachs there (leaving.py).
         self.steps: dict[str, StepRecord] = {root.id: root}
         self.count = count  #: How many steps were made, those included.
-        #: Steps that something happened to, for the next iteration.
-        self.queue: list[StepRecord] = []
+        self.queue: list[StepRecord] = []  #: Steps that something happened to, for the next iteration.
         #: Steps made in this iteration, still to run in it or, where its room is used up, in the next.
         self.made: deque[StepRecord] = deque()
         self.ended: list[StepRecord] = []
@@ -171,6 +174,8 @@ class Execution:
         self.held_events: deque[StepRecord] = deque()
         #: Large foreachs that make no more elements before the events of those that are there are sent.
         self.waiting_foreachs: dict[str, StepRecord] = {}
+        self.load_step = environment.load_step  #: Finds a step in the store.
+        self.leaving: dict[str, Leaving] | None = None  #: Large foreachs whose complete elements leave memory.
         #: Steps whose scripts are to run or running, by id, and those among them that are not announced yet.
         #: The driver of this execution runs them (execution/scripts.py), where `runs_scripts` says that it does.
         self.runs_scripts = environment.runs_scripts

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from afl.core.ids import derived_id
+from afl.engine.errors import StoreCorrupt
 from afl.engine.execution.mixins import mixin_step_id
 from afl.engine.model.plan import BlockPlan, MixinPlan, StatementPlan
 from afl.engine.model.records import Frame, StepRecord
+from afl.engine.model.step_rows import StepDocument
 from afl.engine.types import ObjectType, Value
 
 if TYPE_CHECKING:
@@ -75,3 +78,25 @@ def _make_part(execution: Execution, whole: StepRecord, key: str, plan: BlockPla
     if execution.trace is not None:
         execution.trace.created(execution, part)
     return part
+
+
+def block_plan(step: StepRecord, document: StepDocument) -> BlockPlan:
+    """Return the plan of a stored block, whose container and block are known. Raises StoreCorrupt."""
+    owner = step.container
+    if step.block is not None:
+        assert step.block.plan is not None
+        if not step.block.plan.cases:
+            return step.block.plan
+        plans: Iterable[BlockPlan | None] = [case.block for case in step.block.plan.cases]
+    else:
+        assert owner is not None
+        calling = owner.statement if owner.statement is not None else owner.facet
+        plans = (*calling.blocks, calling.catch) if calling is not None else ()
+    for plan in plans:
+        if plan is not None and plan.name == document.statement_id:
+            return plan
+    assert owner is not None
+    raise StoreCorrupt(
+        path=f"workflow {document.workflow_id}",
+        reason=f"step {document.id} is {document.statement_id} of {owner.id}, which its program does not have",
+    )

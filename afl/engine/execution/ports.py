@@ -78,3 +78,5 @@ class RunEnvironment(NamedTuple):
     deadlines: Callable[[str], int | None] | None = None
     #: Returns the text of a step's failure as it may be kept and logged; None: as it is.
     failure_text: FailureText | None = None
+    #: Returns a step that the store has, by its id. Without it complete elements of large foreachs stay in memory.
+    load_step: Callable[[str], StepDocument | None] | None = None

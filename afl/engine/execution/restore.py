@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from afl.engine import limits
 from afl.engine.errors import StoreCorrupt
 from afl.engine.execution.events import hold, release_held_event
 from afl.engine.execution.execution import Execution
 from afl.engine.execution.generations import LaterGeneration, current_of
 from afl.engine.execution.inbox import Inbox
+from afl.engine.execution.leaving import leave_of
+from afl.engine.execution.making import block_plan
 from afl.engine.execution.mixins import mixin_of
 from afl.engine.execution.ports import RunEnvironment
 from afl.engine.execution.runtime_waits import keep_wait
 from afl.engine.execution.scripts import wait_for_script
 from afl.engine.execution.stored_steps import by_number, put_left, put_unread, split
 from afl.engine.execution.waits import InnerFailure, can_continue, wait_for, wait_for_yields
-from afl.engine.model.plan import BlockPlan, StatementPlan, WorkflowPlan
+from afl.engine.model.plan import StatementPlan, WorkflowPlan
 from afl.engine.model.records import Frame, StepRecord
 from afl.engine.model.step_rows import BoundStep
 from afl.engine.model.store import OpenRun, StepDocument, StoredStep, WorkflowRow
@@ -57,12 +60,12 @@ def restore(
         # Steps of older generations were made, too.
         later, count = LaterGeneration(row.execution, attempts), row.steps
     inbox = inbox if inbox is not None else Inbox(next_number=None)
-    execution = Execution(plan, row, _root_of(row, documents), environment, count=count, later=later, inbox=inbox)
+    execution = Execution(plan, row, root_of(row, documents), environment, count=count, later=later, inbox=inbox)
     if stored:
         documents, inside = _outside_first(documents, execution.root.id)
-        _add_all(execution, documents)
+        add_all(execution, documents)
         documents = sorted([*inside, *put_left(execution, stored)], key=by_number)
-    _add_all(execution, documents)
+    add_all(execution, documents)
     return _continued(execution)
 
 
@@ -81,9 +84,9 @@ def restore_open(
     documents = sorted(run.steps, key=by_number)
     inbox = inbox if inbox is not None else Inbox(next_number=None)
     try:
-        root = _root_of(row, documents)
+        root = root_of(row, documents)
         execution = Execution(plan, row, root, environment, count=row.steps, later=None, inbox=inbox)
-        _add_all(execution, documents)
+        add_all(execution, documents)
     except StoreCorrupt:
         return None  # A step may belong to one that is not here. If none does, who reads all finds that out.
     return _continued(execution) if put_unread(execution, run) else None
@@ -94,6 +97,8 @@ def _continued(execution: Execution) -> Execution:
     for step in execution.steps.values():
         if step.reported:
             _count_down_ended(step)
+        elif step.blocks is not None and len(step.blocks) > limits.FOREACH_WHOLE:
+            leave_of(execution, step)
     if not execution.is_ended:
         for step in list(execution.steps.values()):
             _continue(execution, step)
@@ -108,7 +113,8 @@ def _continued(execution: Execution) -> Execution:
     return execution
 
 
-def _root_of(row: WorkflowRow, documents: Sequence[StepDocument]) -> StepRecord:
+def root_of(row: WorkflowRow, documents: Sequence[StepDocument]) -> StepRecord:
+    """Return the root, with nothing but its names. Raises StoreCorrupt when it is not among the documents."""
     for document in documents:
         if document.container_id is None and document.id.startswith(row.id):
             return StepRecord(document.id, document.number, document.object_type, document.created_at_ms)
@@ -129,7 +135,8 @@ def _outside_first(documents: Sequence[StepDocument], root_id: str) -> tuple[lis
     return outside, inside
 
 
-def _add_all(execution: Execution, documents: Iterable[StepDocument]) -> None:
+def add_all(execution: Execution, documents: Iterable[StepDocument]) -> None:
+    """Put steps into their places; those around each come before it. Raises StoreCorrupt when they do not fit."""
     for document in documents:
         # A caller may have saved a step of its own under this workflow: the engine runs only the steps that it made.
         if document.id.startswith(execution.id):
@@ -166,7 +173,7 @@ def _add(execution: Execution, document: StepDocument) -> None:
     if document.block_id is not None:
         step.block = _known(execution, document, document.block_id)
     if ObjectType.is_block(step.object_type):
-        step.plan = _block_plan(step, document)
+        step.plan = block_plan(step, document)
         if step.state not in (StepState.CREATED, StepState.BLOCK_EXECUTION_BEGIN):
             execution.open_frame(step)
         if step.block is not None:
@@ -271,27 +278,6 @@ def _known(execution: Execution, document: StepDocument, step_id: str) -> StepRe
             path=f"workflow {execution.id}", reason=f"step {document.id} belongs to {step_id}, which does not exist"
         )
     return step
-
-
-def _block_plan(step: StepRecord, document: StepDocument) -> BlockPlan:
-    owner = step.container
-    if step.block is not None:
-        assert step.block.plan is not None
-        if not step.block.plan.cases:
-            return step.block.plan
-        plans: Iterable[BlockPlan | None] = [case.block for case in step.block.plan.cases]
-    else:
-        assert owner is not None
-        calling = owner.statement if owner.statement is not None else owner.facet
-        plans = (*calling.blocks, calling.catch) if calling is not None else ()
-    for plan in plans:
-        if plan is not None and plan.name == document.statement_id:
-            return plan
-    assert owner is not None
-    raise StoreCorrupt(
-        path=f"workflow {document.workflow_id}",
-        reason=f"step {document.id} is {document.statement_id} of {owner.id}, which its program does not have",
-    )
 
 
 def _count_down_ended(step: StepRecord) -> None:

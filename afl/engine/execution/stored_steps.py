@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from afl.engine.execution.execution import Execution
+from afl.engine.execution.leaving import left_step
 from afl.engine.model.plan import BlockPlan, StatementPlan, WorkflowPlan
 from afl.engine.model.records import Frame, StepRecord
 from afl.engine.model.step_rows import UNREAD, LateStep, OpenRun, StoredStep, Unread, UnreadStep
@@ -181,7 +182,7 @@ def find_step(execution: Execution, step_id: str) -> StepRecord | None:
     if step is not None:
         return step
     stored = execution.bounds.unread(step_id)
-    return None if stored is None else _record(execution, stored)
+    return left_step(execution, step_id) if stored is None else _record(execution, stored)
 
 
 def _record(execution: Execution, stored: LateStep) -> StepRecord | None:

@@ -120,6 +120,8 @@ def _notify_owner(execution: Execution, step: StepRecord) -> None:
         waiting.blocks_open -= 1
         if step.error is not None:
             _mark_failing(execution, waiting, step.error)
+        elif execution.leaving is not None and (leaving := execution.leaving.get(waiting.id)) is not None:
+            leaving.complete.append(step)
         # `can_continue` of what has blocks, inlined.
         if not waiting.blocks_open:
             execution.wake(waiting)

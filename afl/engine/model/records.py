@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from afl.engine.model.step_rows import Unread, UnreadStep
 from afl.engine.states import EventState, StepState
@@ -21,6 +21,14 @@ if TYPE_CHECKING:
     from afl.engine.model.store import ErrorRecord
 
 _NOTHING: Mapping[str, Value] = {}
+
+
+class LeftYield(NamedTuple):
+    """What is kept of a yield whose step has left memory: its place in the merge, and its values."""
+
+    order: tuple[int, ...]
+    statement: "StatementPlan"  # noqa: UP037 - in quotes it is not looked up where the class is made, compiled code included
+    params: Mapping[str, Value]
 
 
 class Admission(Protocol):
@@ -131,7 +139,8 @@ class StepRecord:
         self.retry: RetryRecord | None = None
         #: A block's running state. For a foreach block `blocks` holds its instances instead.
         self.frame: Frame | None = None
-        #: The block steps that this step (or foreach) runs, and how many have not ended.
+        #: The block steps that this step (or foreach) runs, and how many have not ended. Complete elements of a large
+        #: foreach leave it (execution/leaving.py).
         self.blocks: list[StepRecord] | None = None
         self.blocks_open = 0
         #: The first error of a statement (for blocks), block (for steps) or instance (for foreach blocks).

@@ -8,6 +8,7 @@ from afl.engine.execution.commit_rows import Commits
 from afl.engine.execution.events import continue_with, fail_with
 from afl.engine.execution.execution import Execution
 from afl.engine.execution.iteration import run_iteration
+from afl.engine.execution.large_runs import is_loaded_so, restore_large
 from afl.engine.execution.ports import RunEnvironment
 from afl.engine.execution.restore import restore
 from afl.engine.execution.run_bounds import RunBounds, RunLimits
@@ -20,8 +21,9 @@ from afl.engine.planning.planner import plan_workflow
 from afl.engine.types import Value
 from afl.stores.memory.store import MemoryStore
 
-#: Hot, without a trace, steps that only bind take the fast path; with one, every step walks through its table.
-Way = Literal["hot", "watched", "read back"]
+#: Hot, without a trace, steps that only bind take the fast path; with one, every step walks through its table. Read
+#: back are all steps, or, as of a large run, those that are wanted still.
+Way = Literal["hot", "watched", "read back", "read as large"]
 WAYS: tuple[Way, ...] = ("hot", "watched", "read back")
 
 
@@ -60,12 +62,16 @@ class DrivenRun:
         environment.bounds.begin()
         self.execution = Execution.started(self._plan, row, environment, bind_inputs(self._plan.facet, {}))
         self._changes = Commits(self.execution)
+        #: How often the run was loaded as a large one.
+        self.loaded_large = 0
         self._look(self.execution)
         self.run()
 
     def _environment(self) -> RunEnvironment:
         trace = _Watcher() if self._way == "watched" else None
-        return RunEnvironment(TaskDispatch(), RunBounds(self._limits), trace, self._max_open_events)
+        return RunEnvironment(
+            TaskDispatch(), RunBounds(self._limits), trace, self._max_open_events, load_step=self.store.load_step
+        )
 
     def run(self) -> None:
         """Iterate until nothing can run."""
@@ -95,3 +101,11 @@ class DrivenRun:
             self.execution = restore(self._plan, row, self.store.load_steps("run"), self._environment())
             self._changes = Commits(self.execution)
             self._look(self.execution)
+        elif self._way == "read as large" and is_loaded_so(self._plan):
+            row, run = self.store.load_workflow("run"), self.store.load_open("run")
+            assert row is not None
+            assert run is not None
+            execution = restore_large(self._plan, row, run, self._environment())
+            if execution is not None:
+                self.loaded_large += 1
+                self.execution, self._changes = execution, Commits(execution)

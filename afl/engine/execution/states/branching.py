@@ -7,6 +7,7 @@ from afl.engine import limits
 from afl.engine.errors import EvaluationError, StoreCorrupt, StoreUnavailable
 from afl.engine.execution.events import wait_for_room
 from afl.engine.execution.execution import Execution
+from afl.engine.execution.leaving import begin_to_leave
 from afl.engine.execution.making import make_case, make_instance
 from afl.engine.execution.step_log import warn
 from afl.engine.execution.waits import InnerFailure, wait_for
@@ -26,6 +27,7 @@ def begin_foreach(execution: Execution, step: StepRecord, plan: BlockPlan) -> bo
     elements = _elements(plan.source(frame), plan)
     done, size = len(step.blocks), limits.FOREACH_WHOLE
     if len(elements) > size:
+        done += begin_to_leave(execution, step, plan)
         if execution.made:
             # The existing ones run first: they may have events to send, which stops the creation of more.
             execution.wake(step)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 
 from afl.engine.errors import EvaluationError, ReferenceError
 from afl.engine.execution.captures import capture_order, is_kept
 from afl.engine.execution.execution import Execution
+from afl.engine.execution.leaving import forget_yields, with_left_yields
 from afl.engine.execution.mixins import merge_yields, with_mixin_attributes, with_yields_to_mixins
 from afl.engine.model.plan import FacetPlan
-from afl.engine.model.records import StepRecord
+from afl.engine.model.records import LeftYield, StepRecord
 from afl.engine.model.step_values import LinkedParams, StepLookup
 from afl.engine.planning.binding import bind_return_defaults
 from afl.engine.types import Value
@@ -31,7 +32,8 @@ def capture_yields(execution: Execution, step: StepRecord) -> bool:
     # All or nothing: when a default fails and is caught, what was captured is merged again, after more has come.
     returns, params, facet = step.returns, step.params, step.facet
     if step.captured is not None:
-        yields = _in_order(step.captured, only_kept=execution.has_caught)
+        captured = step.captured if execution.leaving is None else with_left_yields(execution, step)
+        yields = _in_order(captured, only_kept=execution.has_caught)
         if facet is not None and facet.yield_targets:
             params = with_yields_to_mixins(params, _to_mixins(yields))
             returns = merge_yields(returns, _to_step(yields, facet))
@@ -44,6 +46,8 @@ def capture_yields(execution: Execution, step: StepRecord) -> bool:
     if params is not step.params or returns is not step.returns:
         execution.give(step, params, returns)
     step.captured = None
+    if execution.leaving is not None:
+        forget_yields(execution, step)
     return True
 
 
@@ -62,14 +66,14 @@ def _defaults_that_can_be(
     return bound
 
 
-def _in_order(captured: list[StepRecord], *, only_kept: bool) -> list[StepRecord]:
-    yields = [yielded for yielded in captured if is_kept(yielded)] if only_kept else captured
+def _in_order(captured: Sequence[StepRecord | LeftYield], *, only_kept: bool) -> list[StepRecord | LeftYield]:
+    yields = [yielded for yielded in captured if is_kept(yielded)] if only_kept else list(captured)
     if len(yields) > 1:
         yields.sort(key=capture_order)
     return yields
 
 
-def _to_mixins(yields: list[StepRecord]) -> Iterator[tuple[str, Mapping[str, Value]]]:
+def _to_mixins(yields: list[StepRecord | LeftYield]) -> Iterator[tuple[str, Mapping[str, Value]]]:
     """Return the values that yields give to aliases."""
     for yielded in yields:
         statement = yielded.statement
@@ -78,7 +82,7 @@ def _to_mixins(yields: list[StepRecord]) -> Iterator[tuple[str, Mapping[str, Val
             yield statement.yield_alias, yielded.params
 
 
-def _to_step(yields: list[StepRecord], facet: FacetPlan) -> Iterator[Mapping[str, Value]]:
+def _to_step(yields: list[StepRecord | LeftYield], facet: FacetPlan) -> Iterator[Mapping[str, Value]]:
     """Return the values that yields give to the step; of a mixin without alias, the declared returns only."""
     for yielded in yields:
         statement = yielded.statement
