@@ -8,7 +8,7 @@
 Everything is in one process on the embedded transport and a SQLite file, each case in a process of its own: the
 evaluator's loop is timed alone (`benchmarks/offline_loop.py`). With `--kafka` the records travel over a broker, one
 that is started or that of `--bootstrap`. `--steps 100000,1000000 --workflows 20000 --runs 200000 --kafka` is the full
-measure, and takes some ten minutes and 4 GB.
+measure, and takes some twenty minutes and 1 GB.
 
 The last line is one JSON object: `steps_growth`, CPU an event at M steps over that at N; `workflows_growth`;
 `runs_growth`; the microseconds of each, and `peak_mib`, the most memory of all cases.
