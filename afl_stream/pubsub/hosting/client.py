@@ -13,10 +13,10 @@ from afl_stream.partitioner import partition_for
 from afl_stream.pubsub.errors import PubSubError
 from afl_stream.pubsub.hosting.config import WorkerConfig
 from afl_stream.pubsub.hosting.following import Invocation
-from afl_stream.pubsub.hosting.outbox import Outbox, Receipts
+from afl_stream.pubsub.hosting.outbox import Outbox, OutboxClosed, Receipts
 from afl_stream.pubsub.hosting.output_reader import OutputReader, ReadNews
 from afl_stream.pubsub.hosting.records import CLIENT_TYPE, Outgoing, RequestReport, WorkflowRecords
-from afl_stream.pubsub.hosting.resources import HostedTopics, open_topics
+from afl_stream.pubsub.hosting.resources import HostedTopics, opened_topics
 from afl_stream.pubsub.model.context import InvokeContext
 from afl_stream.pubsub.model.definition import WorkflowDefinition
 from afl_stream.pubsub.model.events import PublishToTopicEvent, derived_event_id
@@ -34,11 +34,13 @@ MAX_BUFFERED: Final = 1_000
 
 
 class ClientNotOpen(PubSubError):
-    """A client is used outside of `async with`."""
+    """A client is used outside of `async with`, or was closed before the broker had acknowledged what was published."""
 
-    def __init__(self, workflow: str) -> None:
+    def __init__(self, workflow: str, *, was_publishing: bool = False) -> None:
         super().__init__(
-            f"the client of workflow {workflow} is not open: use it inside `async with WorkflowClient(...)`"
+            f"the client of workflow {workflow} was closed while it published: the broker may have the records, or not"
+            if was_publishing
+            else f"the client of workflow {workflow} is not open: use it inside `async with WorkflowClient(...)`"
         )
 
 
@@ -86,18 +88,32 @@ class WorkflowClient:
         self._outbox: Outbox | None = None
         self._reader: OutputReader | None = None
         self._error: BaseException | None = None
+        self._closing = asyncio.Lock()
 
     async def __aenter__(self) -> Self:
-        """Begin to read the output topics. Raises WorkflowTopicMissing, TopicHidden, and what the transport raises."""
-        hosted = self._hosted = await asyncio.to_thread(
-            open_topics,
+        """Begin to read the output topics.
+
+        Raises WorkflowTopicMissing, TopicHidden, what the transport raises, and ClientNotOpen when closed meanwhile.
+        """
+        self._error = None
+        hosted = self._hosted = await opened_topics(
             self.workflow,
             self._transport,
             self._config.stream,
             self._given_codec,
             role=Role.PUBSUB_CLIENT,
             has_state=False,
+            is_stopping=lambda: self._error is not None,
         )
+        try:
+            await self._open(hosted)
+        except BaseException:
+            await self.close()
+            raise
+        return self
+
+    async def _open(self, hosted: HostedTopics) -> None:
+        self._check_no_error()
         self._outbox = Outbox(self._transport.producer(), self._config.stream.pubsub.max_unacknowledged, self._fail)
         outputs = [hosted.topics.of[topic.name] for topic in self.workflow.output_topics]
         numbers = range(hosted.records.partitions)
@@ -112,12 +128,8 @@ class WorkflowClient:
             fail=self._fail,
         )
         reader.start()
-        try:
-            await reader.opened
-        except BaseException:
-            await self.close()
-            raise
-        return self
+        await reader.opened
+        self._check_no_error()
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -125,15 +137,22 @@ class WorkflowClient:
         await self.close()
 
     async def close(self) -> None:
-        """End the threads. Requests go on."""
-        if self._reader is not None:
-            await self._reader.close()
-        if self._outbox is not None:
-            await self._outbox.close()
-        if self._hosted is not None:
-            await asyncio.to_thread(self._hosted.close)
-        self._reader, self._outbox = None, None
-        self._fail(ClientNotOpen(self.workflow.name))
+        """End the threads. Requests go on.
+
+        Calls that are under way raise ClientNotOpen, unless the last acknowledgements are for them.
+        """
+        async with self._closing:
+            try:
+                if self._reader is not None:
+                    await self._reader.close()
+                if self._outbox is not None:
+                    await self._outbox.close()
+            finally:
+                hosted = self._hosted
+                self._reader, self._outbox, self._hosted = None, None, None
+                self._fail(ClientNotOpen(self.workflow.name))
+                if hosted is not None:
+                    await asyncio.to_thread(hosted.close)
 
     # --- requests ---------------------------------------------------------------------------------------------------
 
@@ -187,7 +206,7 @@ class WorkflowClient:
     # --- publishing -------------------------------------------------------------------------------------------------
 
     async def _begin(self, invocation: Invocation, context: InvokeContext, input: object, topic: str | None) -> None:
-        self._check_open()
+        self._opened_outbox()
         answers = {topic: input} if topic is not None else self._named_answers(input)
         if input is None:
             published = [self._question(context)]
@@ -235,12 +254,16 @@ class WorkflowClient:
         return event_id, self._records.question(topic, context.assistant_request_id, event_id)
 
     async def _publish(self, published: list[tuple[str, Outgoing]]) -> None:
-        self._check_open()
-        assert self._outbox is not None
+        outbox = self._opened_outbox()
         receipts = Receipts()
-        for _, outgoing in published:
-            await self._outbox.produce(outgoing, receipts)
-        await receipts.all()
+        try:
+            for _, outgoing in published:
+                await outbox.produce(outgoing, receipts)
+            await receipts.all()
+        except OutboxClosed as error:
+            if self._error is not None and not isinstance(self._error, ClientNotOpen):
+                raise self._error from error
+            raise ClientNotOpen(self.workflow.name, was_publishing=True) from error
 
     @property
     def _records(self) -> WorkflowRecords:
@@ -248,11 +271,15 @@ class WorkflowClient:
             raise ClientNotOpen(self.workflow.name)
         return self._hosted.records
 
-    def _check_open(self) -> None:
+    def _opened_outbox(self) -> Outbox:
+        self._check_no_error()
+        if self._outbox is None:
+            raise ClientNotOpen(self.workflow.name)
+        return self._outbox
+
+    def _check_no_error(self) -> None:
         if self._error is not None:
             raise self._error
-        if self._reader is None:
-            raise ClientNotOpen(self.workflow.name)
 
     # --- following --------------------------------------------------------------------------------------------------
 

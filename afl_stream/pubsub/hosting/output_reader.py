@@ -60,7 +60,8 @@ class OutputReader:
         self._take = take
         self._fail = fail
         self._loop = asyncio.get_running_loop()
-        self._is_ending = False
+        #: Set when the thread is to end.
+        self._ending = Event()
         self.room = Event()
         self.room.set()
         #: Done when every record that is produced from now on will be read.
@@ -72,7 +73,7 @@ class OutputReader:
 
     async def close(self) -> None:
         """End the thread."""
-        self._is_ending = True
+        self._ending.set()
         self.room.set()
         if self._thread.is_alive():
             await asyncio.to_thread(self._thread.join)
@@ -95,7 +96,7 @@ class OutputReader:
                     lost_records=self._config.lost_records,
                     longest_backoff_s=self._config.max_backoff_s,
                 )
-                while not self._is_ending and not self._loop.is_closed():
+                while not self._ending.is_set() and not self._loop.is_closed():
                     self._turn(reader)
             finally:
                 consumer.close()
@@ -105,7 +106,7 @@ class OutputReader:
     def _turn(self, reader: GroupReader) -> None:
         is_full = not self.room.is_set() and not self.room.wait(_READ_S)
         if (backoff_s := reader.backoff_s()) is not None:
-            self.room.wait(backoff_s)
+            self._ending.wait(backoff_s)
         reader.hold(self._places if is_full else ())
         records = reader.read(self._config.read_records, 0.0 if is_full else _READ_S)
         if not records:
@@ -118,7 +119,7 @@ class OutputReader:
 
     def _decoded(self, record: Record) -> TopicEvent | RequestReport | None:
         attempts = FailedAttempts(Backoff(FIRST_BACKOFF_S, self._config.max_backoff_s))
-        while not self._is_ending:
+        while not self._ending.is_set():
             try:
                 if record.topic == self._status_topic:
                     return self._records.report(record)
@@ -129,7 +130,7 @@ class OutputReader:
                 return None
             except SchemaUnavailable as error:
                 _log.warning("%s[%d] offset %d waits: %s", *record.topic_partition, record.offset, error)
-                Event().wait(attempts.next_wait_s())
+                self._ending.wait(attempts.next_wait_s())
         return None
 
     def _tell(self, news: Callable[[T], None], what: T) -> None:

@@ -189,7 +189,7 @@ class WorkflowReader:
         if self._reader is not None and not self._is_dead and not self._loop.is_closed():
             try:
                 self._leave(self._reader)
-            except Exception as raised:  # noqa: BLE001 - the same
+            except BaseException as raised:  # noqa: BLE001 - the same
                 error = error or raised
         if error is not None:
             self._tell(self._owner.reader_failed, error)
@@ -210,7 +210,11 @@ class WorkflowReader:
     def _leave(self, reader: GroupReader) -> None:
         self._is_ending = True
         self._take_finished()
-        self._commit(reader, tuple(self._partitions.values()), wait=True, clean=True)
+        try:
+            self._commit(reader, tuple(self._partitions.values()), wait=True, clean=True)
+        except Exception:
+            reader.leave()
+            raise
         reader.leave()
 
     def _turn(self, reader: GroupReader) -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from threading import Event
 
 from afl_stream.acls import check_visible
 from afl_stream.outage import waited_out
@@ -72,5 +75,50 @@ def open_topics(
         schemas = DeploymentCodec(config, transport, topology)
         codec = schemas.codec
     records = WorkflowRecords(config, topics, codec, partitions=partitions)
-    waited_out(records.announce, timeout_s, is_stopping=is_stopping)
+    try:
+        waited_out(records.announce, timeout_s, is_stopping=is_stopping)
+    except BaseException:
+        if schemas is not None:
+            schemas.close()
+        raise
     return HostedTopics(topics=topics, existing=existing, records=records, codec=codec, schemas=schemas)
+
+
+async def opened_topics(
+    workflow: WorkflowDefinition,
+    transport: Transport,
+    config: StreamConfig,
+    codec: Codec | None = None,
+    *,
+    role: Role,
+    has_state: bool,
+    is_stopping: Callable[[], bool] = lambda: False,
+) -> HostedTopics:
+    """Do what `open_topics` does, on a thread of its own.
+
+    When this is cancelled the thread stops waiting, and closes what it has opened all the same.
+    """
+    is_abandoned = Event()
+    thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="afl-pubsub-topics")
+    opening = thread.submit(
+        open_topics,
+        workflow,
+        transport,
+        config,
+        codec,
+        role=role,
+        has_state=has_state,
+        is_stopping=lambda: is_abandoned.is_set() or is_stopping(),
+    )
+    thread.shutdown(wait=False)
+    try:
+        return await asyncio.wrap_future(opening)
+    except asyncio.CancelledError:
+        is_abandoned.set()
+        opening.add_done_callback(_close_opened)
+        raise
+
+
+def _close_opened(opening: Future[HostedTopics]) -> None:
+    if not opening.cancelled() and opening.exception() is None:
+        opening.result().close()

@@ -23,7 +23,7 @@ from afl_stream.pubsub.hosting.publishing_store import PublishingStore
 from afl_stream.pubsub.hosting.reader import Received, WorkflowReader
 from afl_stream.pubsub.hosting.records import EventReceived, Forwarded, StatusAsked
 from afl_stream.pubsub.hosting.requests import WorkerRequests
-from afl_stream.pubsub.hosting.resources import HostedTopics, open_topics
+from afl_stream.pubsub.hosting.resources import HostedTopics, opened_topics
 from afl_stream.pubsub.hosting.retention import Retention, forgotten_too_soon
 from afl_stream.pubsub.hosting.topics import PartitionsChanged
 from afl_stream.pubsub.model.definition import WorkflowDefinition
@@ -115,7 +115,17 @@ class WorkflowWorker:
         """Join the group. Raises WorkflowTopicMissing, PartitionsNotEqual, and what the transport raises."""
         self._loop = asyncio.get_running_loop()
         self._stopped = asyncio.Event()
-        hosted = self._hosted = await asyncio.to_thread(self._open)
+        hosted = self._hosted = await self._opened_topics()
+        try:
+            self._start(hosted)
+        except BaseException:
+            await self._close()
+            raise
+        return self
+
+    def _start(self, hosted: HostedTopics) -> None:
+        assert self._loop is not None
+        assert self._stopped is not None
         outbox = self._outbox = Outbox(
             self._transport.producer(), self.config.stream.pubsub.max_unacknowledged, self._die
         )
@@ -150,10 +160,9 @@ class WorkflowWorker:
         retention = Retention(store, self.workflow.name, self.config, lambda: requests.owned, self._counters)
         self._retention = self._loop.create_task(retention.run(), name=f"{self.workflow.name} retention")
         reader.start()
-        return self
 
-    def _open(self) -> HostedTopics:
-        hosted = open_topics(
+    async def _opened_topics(self) -> HostedTopics:
+        hosted = await opened_topics(
             self.workflow,
             self._transport,
             self.config.stream,
@@ -207,10 +216,12 @@ class WorkflowWorker:
             await self._reader.close(is_dead=self._is_dead)
         if self._outbox is not None:
             await self._outbox.close(is_dead=self._is_dead)
-        if self._opened_store is not None:
-            await self._opened_store.close()
-        if self._hosted is not None and not self._is_dead:
-            await asyncio.to_thread(self._hosted.close)
+        try:
+            if self._opened_store is not None:
+                await self._opened_store.close()
+        finally:
+            if self._hosted is not None and not self._is_dead:
+                await asyncio.to_thread(self._hosted.close)
 
     def stop(self) -> None:
         """Ask the worker to end. Any thread may call this, and a signal handler."""

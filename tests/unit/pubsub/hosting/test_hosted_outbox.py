@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from afl_stream.embedded.transport import EmbeddedTransport, Faults
-from afl_stream.pubsub.hosting.outbox import Outbox, Receipts
+from afl_stream.pubsub.hosting.outbox import Outbox, OutboxClosed, Receipts
 from afl_stream.pubsub.hosting.records import Outgoing
 from afl_stream.transport import (
     BrokerUnavailable,
@@ -223,5 +223,103 @@ def test_an_error_of_the_producer_itself_reaches_the_owner_whatever_its_class() 
         await until(lambda: errors)
         assert "terminated" in str(errors[0])
         await outbox.close(is_dead=True)
+
+    asyncio.run(scenario())
+
+
+class LastWords(ByHand):
+    """A producer that acknowledges its oldest records in the last flush."""
+
+    def __init__(self, acknowledged: int) -> None:
+        super().__init__()
+        self._acknowledged = acknowledged
+        self.is_closed = False
+
+    def flush(self, timeout_s: float) -> int:
+        for offset in range(self._acknowledged):
+            self.deliver(offset)
+        self.poll()
+        return len(self.produced)
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+def test_what_the_last_flush_acknowledges_counts_and_nobody_waits_for_the_rest() -> None:
+    async def scenario() -> None:
+        outbox = Outbox(LastWords(acknowledged=2), 3, unexpected)
+        first, others = Receipts(), Receipts()
+        for receipts in (first, others, others):
+            await outbox.produce(RECORD, receipts)
+        waiting = [asyncio.create_task(first.all()), *(asyncio.create_task(others.all()) for _ in range(2))]
+        waits_for_room = asyncio.create_task(outbox.produce(RECORD, Receipts()))
+        await asyncio.sleep(0)
+        async with asyncio.timeout(PATIENCE_S):
+            await outbox.close()
+            await waiting[0]
+            for ended in (*waiting[1:], waits_for_room):
+                with pytest.raises(OutboxClosed):
+                    await ended
+        assert first.offsets == {"orders": 0}
+        # Who asks only now hears of it too.
+        with pytest.raises(OutboxClosed):
+            await others.all()
+
+    asyncio.run(scenario())
+
+
+def test_nothing_is_produced_from_the_call_of_close_on() -> None:
+    async def scenario() -> None:
+        producer = LastWords(acknowledged=0)
+        producer.full_for = 1
+        outbox = Outbox(producer, 2, unexpected)
+        waits_for_the_library = asyncio.create_task(outbox.produce(RECORD, Receipts()))
+        await asyncio.sleep(0)
+        closing = asyncio.create_task(outbox.close())
+        await asyncio.sleep(0)
+        with pytest.raises(OutboxClosed):
+            await outbox.produce(RECORD, Receipts())
+        with pytest.raises(OutboxClosed):
+            await waits_for_the_library
+        await closing
+        assert not producer.produced
+
+    asyncio.run(scenario())
+
+
+def test_who_waits_gets_the_error_that_no_attempt_mends() -> None:
+    async def scenario() -> None:
+        producer, errors = ByHand(), list[BaseException]()
+        outbox, receipts = Outbox(producer, 1, errors.append), Receipts()
+        await outbox.produce(RECORD, receipts)
+        waiting = asyncio.create_task(receipts.all())
+        waits_for_room = asyncio.create_task(outbox.produce(RECORD, Receipts()))
+        await asyncio.sleep(0)
+        producer.deliver(-1, NotAuthorized("topic orders", "produce"))
+        async with asyncio.timeout(PATIENCE_S):
+            for ended in (waiting, waits_for_room):
+                with pytest.raises(NotAuthorized):
+                    await ended
+            with pytest.raises(NotAuthorized):
+                await outbox.produce(RECORD, Receipts())
+        assert len(errors) == 1
+        await outbox.close()
+
+    asyncio.run(scenario())
+
+
+def test_the_producer_is_closed_also_when_its_last_flush_fails() -> None:
+    class Refused(LastWords):
+        def flush(self, timeout_s: float) -> int:
+            raise NotAuthorized("topic orders", "produce")
+
+    async def scenario() -> None:
+        producer = Refused(acknowledged=0)
+        outbox, receipts = Outbox(producer, 1, unexpected), Receipts()
+        await outbox.produce(RECORD, receipts)
+        await outbox.close()
+        assert producer.is_closed
+        with pytest.raises(OutboxClosed):
+            await receipts.all()
 
     asyncio.run(scenario())
