@@ -252,5 +252,7 @@ class TopicDatabase:
 
     def close(self) -> None:
         """Close the producer and the consumer."""
-        self._delivery.close()
-        self._reader.close()
+        try:
+            self._delivery.close()
+        finally:
+            self._reader.close()

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from queue import Empty, SimpleQueue
-from threading import Thread
+from threading import Lock, Thread
 from typing import Any, Final, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from afl_stream.pubsub.event_stores.errors import EventStoreUnavailable
@@ -81,6 +81,8 @@ class ThreadedEventStore(Generic[A]):
         self._prepare = prepare
         self._jobs: SimpleQueue[_Job[A]] = SimpleQueue()
         self._ended: asyncio.Future[None] | None = None
+        #: Held while a call is put: behind the last one the thread serves none, and calls come from any event loop.
+        self._putting = Lock()
         self._thread = Thread(target=self._work, name=f"event store {database.name}", daemon=True)
         self._thread.start()
 
@@ -129,19 +131,21 @@ class ThreadedEventStore(Generic[A]):
 
     async def close(self) -> None:
         """Carry out what was asked for, and close the database. Later calls raise EventStoreUnavailable."""
-        if self._ended is None:
-            loop = asyncio.get_running_loop()
-            self._ended = loop.create_future()
-            self._jobs.put(_Job(loop, self._ended))
+        with self._putting:
+            if self._ended is None:
+                loop = asyncio.get_running_loop()
+                self._ended = loop.create_future()
+                self._jobs.put(_Job(loop, self._ended))
         await asyncio.shield(self._ended)
         self._thread.join()
 
     async def _done(self, *, append: A | None = None, call: Callable[[], object] | None = None) -> Any:
-        if self._ended is not None:
-            raise EventStoreUnavailable(self._database.name, "it has been closed")
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Any] = loop.create_future()
-        self._jobs.put(_Job(loop, future, append, call))
+        with self._putting:
+            if self._ended is not None:
+                raise EventStoreUnavailable(self._database.name, "it has been closed")
+            self._jobs.put(_Job(loop, future, append, call))
         return await future
 
     # --- in the thread ----------------------------------------------------------------------------------------------
@@ -174,8 +178,10 @@ class ThreadedEventStore(Generic[A]):
 
     def _written(self, jobs: Sequence[_Job[A]]) -> list[_Outcome]:
         try:
-            errors = self._database.append([job.append for job in jobs if job.append is not None])
-        except Exception as error:  # noqa: BLE001 - the callers hear of it; the thread serves others
+            errors: Sequence[BaseException | None] = self._database.append(
+                [job.append for job in jobs if job.append is not None]
+            )
+        except BaseException as error:  # noqa: BLE001 - the callers hear of it; the thread serves others
             errors = [error] * len(jobs)
         return [_Outcome(job, None, error) for job, error in zip(jobs, errors, strict=True)]
 
@@ -183,7 +189,7 @@ class ThreadedEventStore(Generic[A]):
 def _called(job: _Job[Any], call: Callable[[], object]) -> _Outcome:
     try:
         return _Outcome(job, call(), None)
-    except Exception as error:  # noqa: BLE001 - the caller hears of it; the thread serves others
+    except BaseException as error:  # noqa: BLE001 - the caller hears of it; the thread serves others
         return _Outcome(job, None, error)
 
 

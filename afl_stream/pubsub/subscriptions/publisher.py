@@ -118,6 +118,10 @@ class Publisher:
         self._waiters: deque[asyncio.Future[None]] = deque()
         self._outcomes: set[_Outcome] = set()
         self._failures: deque[PublishFailed] = deque()
+        #: Whether `close` was called: nothing is taken any more.
+        self._is_closing = False
+        #: The callbacks of records that are acknowledged while the producer closes, on another thread.
+        self._late: list[Callable[[], object]] = []
         #: What ends this publisher: a refusal of the transport, or an error of `on_acknowledged`.
         self._end: BaseException | None = None
         #: Whether there is one of these.
@@ -126,6 +130,7 @@ class Publisher:
     async def __aenter__(self) -> Publisher:
         self._loop = asyncio.get_running_loop()
         self._producer = self._transport.producer()
+        self._is_closing = False
         return self
 
     async def __aexit__(
@@ -159,9 +164,9 @@ class Publisher:
         and PublishFailed for an earlier record that could not be written.
         """
         producer = self._producer
-        if self._is_troubled or producer is None:
+        if self._is_troubled or self._is_closing or producer is None:
             self._raise_trouble()
-            producer = self._opened_producer()
+            producer = self._producer_for_more()
         self._until_turn -= 1
         if (
             self._until_turn <= 0
@@ -170,7 +175,7 @@ class Publisher:
             or topic not in self._known_topics
         ):
             await self._make_room(topic)
-            producer = self._opened_producer()
+            producer = self._producer_for_more()
         raw_key = key.encode() if isinstance(key, str) else key
         if data.__class__ is bytes or data is None:
             value = data
@@ -178,7 +183,7 @@ class Publisher:
             if not self._encoder.is_ready_for(topic, data):
                 # The topic of schemas or a registry is asked: the other tasks of the loop do not wait for that.
                 await asyncio.to_thread(self._encoder.announce, topic, data)
-                producer = self._opened_producer()
+                producer = self._producer_for_more()
             value, headers = self._encoder.encode(topic, data, headers)
         size = 0
         delivered: DeliveryCallback = self._on_delivered
@@ -221,13 +226,15 @@ class Publisher:
         self._raise_trouble()
 
     async def close(self) -> None:
-        """Wait for the acknowledgements, then close; who still waits for one gets SubscriptionClosed.
+        """Wait for the acknowledgements, then close; who still waits for one then gets SubscriptionClosed.
 
-        Raises PublishFailed for a record that could not be written, and NotAcknowledged at the end of the time.
+        So does who publishes from now on. Raises PublishFailed for a record that could not be written, and
+        NotAcknowledged at the end of the time. A second call does nothing.
         """
         producer = self._producer
-        if producer is None:
+        if producer is None or self._is_closing:
             return
+        self._is_closing = True
         try:
             async with asyncio.timeout(self._close_timeout_s):
                 await self._wait_until(lambda: not self._in_flight)
@@ -244,6 +251,9 @@ class Publisher:
                 await asyncio.to_thread(producer.close)
             else:
                 producer.close()
+            late, self._late = self._late, []
+            for on_acknowledged in late:
+                on_acknowledged()
         self._raise_trouble()
         if self._in_flight:
             raise NotAcknowledged(self._in_flight)
@@ -263,6 +273,12 @@ class Publisher:
             self._is_troubled = bool(self._failures)
             raise failure
 
+    def _producer_for_more(self) -> Producer:
+        """Return the producer. Raises SubscriptionClosed from the call of `close` on."""
+        if self._is_closing:
+            raise SubscriptionClosed("publisher")
+        return self._opened_producer()
+
     def _opened_producer(self) -> Producer:
         if self._producer is None:
             raise SubscriptionClosed("publisher")
@@ -277,6 +293,7 @@ class Publisher:
         """Look a new topic up, take in acknowledgements, and wait until there is room."""
         if topic not in self._known_topics:
             await self._look_up(topic)
+            self._producer_for_more()
         if self._until_turn <= 0:
             self._until_turn = _TURN_AFTER
             self._poll()
@@ -296,7 +313,7 @@ class Publisher:
                 self._poll()
                 await asyncio.sleep(_LONGEST_POLL_S)
             try:
-                self._opened_producer().produce(topic, value, key=key, headers=headers, on_delivery=delivered)
+                self._producer_for_more().produce(topic, value, key=key, headers=headers, on_delivery=delivered)
             except QueueFull:
                 continue
             return
@@ -321,6 +338,8 @@ class Publisher:
         elif on_acknowledged is not None:
             if on_acknowledged.__class__ is _Outcome:
                 on_acknowledged.set(place, offset)
+            elif self._producer is None:
+                self._late.append(on_acknowledged)
             else:
                 on_acknowledged()
 
@@ -332,6 +351,7 @@ class Publisher:
         outage = Outage(self._outage_timeout_s)
         looks = 0
         while topic not in self._known_topics:
+            self._producer_for_more()
             try:
                 found = await asyncio.to_thread(self._transport.admin().topics, [topic])
             except BrokerUnavailable as error:

@@ -7,6 +7,7 @@ import logging
 from threading import Event, Thread
 from typing import Final
 
+from afl_stream.pubsub.errors import SubscriptionClosed
 from afl_stream.pubsub.subscriptions.group_subscription import READ_RECORDS, GroupSubscription, Lot
 from afl_stream.pubsub.subscriptions.inbox import Inbox
 from afl_stream.transport import BrokerUnavailable
@@ -31,7 +32,8 @@ class ReaderThread:
         self._loop = asyncio.get_running_loop()
         self.opened: asyncio.Future[None] = self._loop.create_future()
         self.ended: asyncio.Future[None] = self._loop.create_future()
-        self._thread = Thread(target=self._run, name=name, daemon=True)
+        self._name = name
+        self._thread = Thread(target=self._run, name=f"subscription-{name}", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
@@ -74,10 +76,8 @@ class ReaderThread:
 
     def _ended(self, error: BaseException | None) -> None:
         if not self.opened.done():
-            if error is None:
-                self.opened.cancel()
-            else:
-                self.opened.set_exception(error)
+            # Without an error it was told to end while it was opened.
+            self.opened.set_exception(error or SubscriptionClosed(f"subscription {self._name}"))
         if not self.ended.done():
             self.ended.set_result(None)
 

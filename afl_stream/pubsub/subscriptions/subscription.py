@@ -86,15 +86,15 @@ class Subscription(Stream[Message]):
     async def __aenter__(self) -> Subscription:
         """Join the group.
 
-        Raises SubscribedTopicMissing, also for the topic of dead letters, and GaveUp when no broker has answered for
-        too long.
+        Raises SubscribedTopicMissing, also for the topic of dead letters, GaveUp when no broker has answered for too
+        long, and SubscriptionClosed when it is closed meanwhile.
         """
         if self._thread is not None:
             raise SubscriptionInvalid(self.name, "it was opened before; make another one")
         settings = self.settings
         self._group = GroupSubscription(self._source, settings)
         self._inbox = Inbox(settings.max_buffered, settings.max_buffered_bytes)
-        self._thread = ReaderThread(self._group, self._inbox, f"subscription-{self.name}", settings.max_buffered // 4)
+        self._thread = ReaderThread(self._group, self._inbox, self.name, settings.max_buffered // 4)
         self._thread.start()
         try:
             await self._thread.opened

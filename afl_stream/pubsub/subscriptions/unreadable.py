@@ -11,7 +11,7 @@ from afl.core.clock import epoch_ms
 from afl.core.probes import Probe
 from afl.core.text.warning_limits import LimitedLog
 from afl_stream.errors import SchemaUnavailable, Unreadable
-from afl_stream.pubsub.errors import SubscribedTopicMissing
+from afl_stream.pubsub.errors import SubscribedTopicMissing, SubscriptionClosed
 from afl_stream.pubsub.subscriptions.acknowledgements import Acknowledgement
 from afl_stream.pubsub.subscriptions.flows import END, NOTHING, Flow
 from afl_stream.pubsub.subscriptions.message import Message
@@ -78,10 +78,12 @@ class ReadableMessages:
     async def is_readable(self, message: Message) -> bool:
         """Decode a message, and return whether that was possible; what cannot be decoded is done with then.
 
-        Waits for a schema that cannot be looked up now. Raises what the dead letter's delivery failed with.
+        Waits for a schema that cannot be looked up now, as long as the message is this member's: when the subscription
+        is closed, or the partition goes, the next member looks at it. Raises what the dead letter's delivery failed
+        with.
         """
         failures = FailedAttempts(_SCHEMA_BACKOFF)
-        while True:
+        while not message.is_lost:
             try:
                 if self._codec is not None and not self._codec.can_read(message.value, message.headers):
                     await asyncio.to_thread(getattr, message, "data")
@@ -93,12 +95,17 @@ class ReadableMessages:
             except SchemaUnavailable as error:
                 self._warnings.warning(f"schemas of {message.topic}", "%s: %s; it waits", message.where, error)
             await asyncio.sleep(failures.next_wait_s())
+        return False
 
     async def _reject(self, message: Message, error: Unreadable) -> None:
         self._warnings.warning(f"unreadable messages of {message.topic}", "%s: %s", self._who, error)
         if self._publisher is not None:
             headers = dead_letter_headers(message, error, at_ms=epoch_ms())
-            await self._publisher.publish_and_wait(self._topic, message.value, key=message.key, headers=headers)
+            try:
+                await self._publisher.publish_and_wait(self._topic, message.value, key=message.key, headers=headers)
+            except SubscriptionClosed:
+                # With the subscription: the message is not acknowledged, and comes again.
+                return
             self.dead_lettered += 1
             self._probe("unreadable.published")
         else:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Iterator
+from threading import get_ident
 from typing import Any
 
 import pytest
 
-from afl_stream.embedded.transport import EmbeddedTransport
+from afl_stream.embedded.transport import EmbeddedAdmin, EmbeddedTransport
 from afl_stream.pubsub import NotAcknowledged, Publisher, PublisherSettings, SubscriptionClosed
-from afl_stream.transport import DeliveryCallback, Headers, Producer, QueueFull
+from afl_stream.transport import BrokerUnavailable, DeliveryCallback, Headers, Producer, QueueFull, TopicPartition
 
 
 class SilentProducer:
@@ -126,6 +127,75 @@ def test_a_queue_that_others_fill_does_not_hold_the_event_loop() -> None:
         await opened.close()
         with pytest.raises(SubscriptionClosed):
             await publishing
+        transport.close()
+
+    run(body())
+
+
+def test_nothing_is_taken_from_the_call_of_close_on(transport: SilentTransport) -> None:
+    async def body() -> None:
+        opened = await publisher(transport).__aenter__()
+        await opened.publish("t", 1)
+        closing = asyncio.create_task(opened.close())
+        await asyncio.sleep(0)
+        with pytest.raises(SubscriptionClosed):
+            await opened.publish("t", 2)
+        # Nor does a second call find anything to do.
+        await opened.close()
+        with pytest.raises(NotAcknowledged, match="1 records"):
+            await closing
+
+    run(body())
+
+
+def test_a_task_whose_topic_is_looked_for_ends_with_the_publisher() -> None:
+    class Away(EmbeddedTransport):
+        """Its broker can write, and is away for questions."""
+
+        asked = 0
+
+        def admin(self) -> EmbeddedAdmin:
+            self.asked += 1
+            raise BrokerUnavailable("away")
+
+    async def body() -> None:
+        transport = Away()
+        opened = await publisher(transport).__aenter__()
+        publishing = asyncio.create_task(opened.publish("t", 1))
+        while not transport.asked:
+            await asyncio.sleep(0.001)
+        await opened.close()
+        with pytest.raises(SubscriptionClosed):
+            await publishing
+        transport.close()
+
+    run(body())
+
+
+def test_callbacks_of_the_last_acknowledgements_run_on_the_event_loop() -> None:
+    class LastWords(SilentProducer):
+        """Acknowledges when it is closed."""
+
+        callback: DeliveryCallback | None = None
+
+        def produce(self, topic: str, value: bytes | None, **more: Any) -> None:
+            self.callback = more["on_delivery"]
+
+        def close(self) -> None:
+            assert self.callback is not None
+            self.callback(None, TopicPartition("t", 0), 0)
+
+    class Closing(EmbeddedTransport):
+        def producer(self) -> Producer:  # type: ignore[override]  # a producer all the same
+            return LastWords(1)
+
+    async def body() -> None:
+        transport, threads = Closing(), list[int]()
+        transport.admin().create_topic("t", partitions=1)
+        opened = await publisher(transport).__aenter__()
+        await opened.publish("t", 1, on_acknowledged=lambda: threads.append(get_ident()))
+        await opened.close()
+        assert threads == [get_ident()]
         transport.close()
 
     run(body())
