@@ -104,7 +104,7 @@ _COMMANDS: Final = {
     "keys": ("afl_stream.commands.sensitive.keys:keys_group", "Make and change the keys of sensitive values."),
     "dlq": ("afl_stream.commands.dlq.group:dlq_group", "List, show, replay and drop dead letters."),
     "mcp": ("afl_stream.mcp.command:mcp_command", "Serve tools for language models (MCP)."),
-    "store": ("afl_stream.commands.store:store_group", "Check the store, and purge finished runs."),
+    "store": ("afl_stream.commands.store:store_group", "Check the store, purge finished runs, divide it."),
     "config": ("afl_stream.commands.config:config_command", "Show the settings."),
     "completion": ("afl_stream.commands.completing.command:completion_command", "Write the completion of a shell."),
 }

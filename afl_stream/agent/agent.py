@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from threading import Lock
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from afl.core.clock import MonotonicClock, monotonic_s
 from afl.core.handlers.calling import Deferred, Handler, HandlerOver
@@ -30,6 +30,7 @@ from afl_stream.agent.groups import Memberships
 from afl_stream.agent.handlers import NoHandlers as NoHandlers
 from afl_stream.agent.handlers import facets_of
 from afl_stream.agent.member import GroupMember
+from afl_stream.agent.opened_parts import OpenedParts
 from afl_stream.agent.pausing import PausedFacets
 from afl_stream.agent.records import AgentRecords
 from afl_stream.agent.resources import (
@@ -48,17 +49,12 @@ from afl_stream.errors import SchemaUnavailable
 from afl_stream.exit_codes import ExitCode
 from afl_stream.outage import waited_out
 from afl_stream.reading.group_reader import LostRecords
-from afl_stream.registry.deployment_codec import DeploymentCodec
-from afl_stream.sensitive.deployment import deployment_sealer
 from afl_stream.topics.declared import Topology
 from afl_stream.topics.policies import warn_of_unsafe_policies
-from afl_stream.tracing.opening import agent_tracing, open_tracer
-from afl_stream.transport import BrokerUnavailable, Producer, Transport
+from afl_stream.transport import BrokerUnavailable, Transport
 from afl_stream.wire.codec import Codec
 
 if TYPE_CHECKING:
-    from afl_stream.sensitive.sealing import Sealer
-    from afl_stream.tracing.agents import AgentTracing
     from afl_stream.tracing.tracer import Tracer
 
 __all__ = [
@@ -78,11 +74,6 @@ __all__ = [
 ]
 
 T = TypeVar("T")
-
-#: What an agent calls itself in traces, unless OTEL_SERVICE_NAME says otherwise.
-SERVICE_NAME: Final = "afl-stream-agent"
-#: How long leaving waits for answers that are on their way, when the grace period is over.
-LAST_FLUSH_S: Final = 1.0
 
 
 class Agent:
@@ -110,10 +101,9 @@ class Agent:
         tracer: Tracer | None = None,
     ) -> None:
         """`tracer` takes the spans, and the caller closes it; without it the settings decide."""
-        self._tracer, self._owns_tracer = tracer, tracer is None
         self.config, self._transport = config, transport
         self._topology = topology if topology is not None else Topology(config.stream)
-        self._codec = codec
+        self._opened = OpenedParts(config.stream, transport, self._topology, codec, tracer)
         self._probe = probe
         self._clock_s = clock_s
         #: The handlers registered on this agent, and the routes that it looks handlers up in.
@@ -130,12 +120,8 @@ class Agent:
             max_stuck=config.stream.agent.max_stuck_handlers,
             clock_s=clock_s,
         )
-        self._producer: Producer | None = None
-        self._schemas: DeploymentCodec | None = None
-        self._sealer: Sealer | None = None
         self._records: AgentRecords | None = None
         self._memberships: Memberships | None = None
-        self._cancellations: Cancellations | None = None
         self._paused: PausedFacets | None = None
         self._ended = False
         self._facet_topics = FacetTopics(self._topology, config)
@@ -240,17 +226,18 @@ class Agent:
         if self._memberships is not None:
             return
         with self._changing:
-            self._join()
+            try:
+                self._join()
+            except Exception:
+                # It may be started again.
+                self._opened.close(is_dead=False)
+                raise
 
     def _join(self) -> None:
         subscriptions = self._waited_for(self._first_subscriptions)
-        producer = self._producer = self._transport.producer()
-        codec = self._codec
-        if codec is None:
-            self._sealer = deployment_sealer(self.config.stream)
-            self._schemas = DeploymentCodec(self.config.stream, self._transport, self._topology, self._sealer)
-            codec = self._schemas.codec
-        records = AgentRecords(self._topology, codec, self.config.name, sealer=self._sealer)
+        codec, sealer = self._opened.codec()
+        producer = self._opened.producer()
+        records = AgentRecords(self._topology, codec, self.config.name, sealer=sealer)
         self._waited_for(records.announce)
         self._records = records
         needed = {self._topology.schemas(), self._topology.control()}.union(
@@ -258,23 +245,23 @@ class Agent:
         )
         admin, bootstrap = self._transport.admin(), self.config.stream.kafka.bootstrap
         self._waited_for(lambda: warn_of_unsafe_policies(self._topology, admin, needed, bootstrap))
-        cancellations = self._cancellations = Cancellations(self._transport, codec, self._topology.lifecycle())
-        paused = self._paused = PausedFacets(self._transport, codec, self._topology)
+        cancellations = self._opened.also(Cancellations(self._transport, codec, self._topology.lifecycle()))
+        paused = self._paused = self._opened.also(PausedFacets(self._transport, codec, self._topology))
         self._waited_for(paused.begin)
         resources = AgentResources(
             config=self.config, shutdown=self._shutdown, counters=self._counters, pool=self._pool, producer=producer,
             records=records, cancellations=cancellations, transport=self._transport, paused=paused,
-            tracing=self._tracing(),
+            tracing=self._opened.tracing(),
             ended_runs=EndedRuns(self._transport, codec, self._topology.lifecycle()), probe=self._probe,
             clock_s=self._clock_s, does_without=self._does_without,
         )  # fmt: skip
-        self._memberships = Memberships(resources, self._transport, self._routes)
-        self._memberships.follow(subscriptions)
-
-    def _tracing(self) -> AgentTracing | None:
-        if self._tracer is None:
-            self._tracer = open_tracer(self.config.stream.tracing, SERVICE_NAME)
-        return agent_tracing(self._tracer, self._topology.control())
+        memberships = Memberships(resources, self._transport, self._routes)
+        try:
+            memberships.follow(subscriptions)
+        except Exception:
+            memberships.leave()
+            raise
+        self._memberships = memberships
 
     def _waited_for(self, step: Callable[[], T]) -> T:
         timeout_s = self.config.stream.kafka.outage_timeout_s
@@ -433,17 +420,7 @@ class Agent:
     def _end(self) -> int:
         self._ended = True
         self._pool.close()
-        producer, self._producer = self._producer, None
-        for reader in (self._cancellations, self._paused):
-            if reader is not None and not self._shutdown.is_dead:
-                reader.close()
-        if producer is not None and not self._shutdown.is_dead:
-            producer.flush(LAST_FLUSH_S)
-            producer.close()
-            if self._schemas is not None:
-                self._schemas.close()
-        if self._owns_tracer and self._tracer is not None:
-            self._tracer.close()
+        self._opened.close(is_dead=self._shutdown.is_dead)
         if self._shutdown.error is not None:
             raise self._shutdown.error
         work_left = self._memberships is not None and self._memberships.work_left

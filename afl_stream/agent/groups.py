@@ -103,9 +103,13 @@ class Memberships:
                     wanted.pop(group, None)
                 else:
                     del self._members[group]
-            new = [self._member(subscription) for subscription in wanted.values()]
-            for member in new:
-                member.join()
+            for subscription in wanted.values():
+                member = self._member(subscription)
+                try:
+                    member.join()
+                except Exception:
+                    member.leave()
+                    raise
                 self._members[member.subscription.group] = member
                 if self._is_running:
                     self._start(member)
@@ -115,6 +119,11 @@ class Memberships:
         assignor = Assignor(config.stream.agent.assignor)
         consumer = self._transport.consumer(subscription.group, client_id=config.name, assignor=assignor)
         return GroupMember(self._resources, consumer, subscription, self._routes)
+
+    def leave(self) -> None:
+        """Leave all groups: nothing was read."""
+        for member in self.members:
+            member.leave()
 
     # In the caller's thread
 

@@ -88,6 +88,10 @@ class GroupMember:
         """Join the group."""
         self._subscribed.join()
 
+    def leave(self) -> None:
+        """Leave the group, in which nothing was read."""
+        self._assigned.leave()
+
     def change(self, subscription: Subscription | None) -> bool:
         """Let the member change its subscription, or leave, in its next turns. Any thread may. False: it has left."""
         return self._subscribed.change(subscription)

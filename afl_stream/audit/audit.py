@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import ExitStack
 from threading import Lock
 
 from afl.core.backoff import Backoff
@@ -223,16 +224,26 @@ class Audit:
 
     def close(self) -> None:
         """Commit what is written, leave the group, close the sink."""
-        reader = self._reader
-        if reader is not None:
-            self._last_problem = reader.problem
-            if not self._is_dead:
-                self._sync()
-                reader.leave()
-        self._reader = None
-        if self._schemas is not None:
-            self._schemas.close()
-        self._sink.close()
+        with ExitStack() as closing:
+            # The last first, and each of them also when another one fails.
+            closing.callback(self._sink.close)
+            if self._schemas is not None:
+                closing.callback(self._schemas.close)
+            if self._reader is not None:
+                self._last_problem = self._reader.problem
+                try:
+                    if not self._is_dead:
+                        self._leave(self._reader)
+                finally:
+                    self._reader = None
+
+    def _leave(self, reader: GroupReader) -> None:
+        try:
+            self._sync()
+        except Exception:
+            reader.leave()
+            raise
+        reader.leave()
 
     def _turn(self, reader: GroupReader, timeout_s: float) -> int:
         reader.hold({partition for partition, queue in self._queues.items() if queue.records})

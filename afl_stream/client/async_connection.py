@@ -43,6 +43,8 @@ class AsyncConnection:
         self.topology = Topology(config)
         self._make = lambda: Client(config, transport, timeout_s=timeout_s, names_known_s=names_known_s, tracer=tracer)
         self._client: Client | None = None
+        #: How often it was closed: what is opened meanwhile is closed at once.
+        self._closings = 0
         self._thread: CallThread | None = None
         self._answers = AsyncAnswers(self.milestones)
 
@@ -56,11 +58,17 @@ class AsyncConnection:
         await self.close()
 
     async def open(self) -> None:
-        """Connect. Raises as `Client`."""
-        self._client, self._thread = await opened_in_thread("afl-client", self._make)
+        """Connect. Raises as `Client`, and ClientNotOpen when it is closed meanwhile."""
+        closings = self._closings
+        client, thread = await opened_in_thread("afl-client", self._make)
+        if self._closings != closings:
+            await _ended(client, thread)
+            raise ClientNotOpen
+        self._client, self._thread = client, thread
 
     async def close(self) -> None:
         """Disconnect, after the calls that are at work; a second time does nothing."""
+        self._closings += 1
         client, thread = self._client, self._thread
         if client is None or thread is None:
             return
@@ -68,9 +76,7 @@ class AsyncConnection:
         try:
             await self._answers.close()
         finally:
-            ending = thread.begin(client.close)
-            thread.end()
-            await asyncio.shield(ending)
+            await _ended(client, thread)
 
     def milestones(
         self,
@@ -135,6 +141,13 @@ class AsyncConnection:
         if self._client is None or self._thread is None:
             raise ClientNotOpen
         return self._client, self._thread
+
+
+async def _ended(client: Client, thread: CallThread) -> None:
+    """Close a client by its thread, after the calls that are at work. Cancelled, that goes on."""
+    ending = thread.begin(client.close)
+    thread.end()
+    await asyncio.shield(ending)
 
 
 async def within(expected: Expected, deadline_s: float) -> Lifecycle:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import closing
+from contextlib import ExitStack, closing
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
@@ -60,20 +60,28 @@ class Connection:
         self._timeout_s = timeout_s
         self.topology = Topology(config)
         sealer = deployment_sealer(config)
-        self._schemas = DeploymentCodec(config, transport, self.topology, sealer)
-        self._codec: Codec = self._schemas.codec
-        self._producer = transport.producer()
         self._tokens = answer_tokens(config.answers)
-        #: The tracer of the settings, unless the caller has passed one.
-        self._tracer = open_tracer(config.tracing, SERVICE_NAME) if tracer is None else None
-        used = tracer or self._tracer
-        self._tracing: ClientTracing | None = None
-        if used is not None:
-            from afl_stream.tracing.clients import ClientTracing
+        with ExitStack() as opened:
+            used = tracer
+            if tracer is None and (own := open_tracer(config.tracing, SERVICE_NAME)) is not None:
+                opened.callback(own.close)
+                used = own
+            self._tracing: ClientTracing | None = None
+            if used is not None:
+                from afl_stream.tracing.clients import ClientTracing
 
-            self._tracing = ClientTracing(used)
-        self.definitions = Definitions(transport, self._codec, self.topology.definitions())
-        self._sensitive = SensitiveValues(self.definitions, sealer, config.sensitive)
+                self._tracing = ClientTracing(used)
+            self._schemas = DeploymentCodec(config, transport, self.topology, sealer)
+            opened.callback(self._schemas.close)
+            self._codec: Codec = self._schemas.codec
+            self.definitions = Definitions(transport, self._codec, self.topology.definitions())
+            opened.callback(self.definitions.close)
+            self._sensitive = SensitiveValues(self.definitions, sealer, config.sensitive)
+            self._producer = transport.producer()
+            opened.callback(self._producer.close)
+            #: What is closed, the last first, and each part also when another one fails to close. The tracer is the
+            #: last: the end of the producer is recorded, too.
+            self._opened = opened.pop_all()
 
     def __enter__(self) -> Self:
         return self
@@ -84,11 +92,8 @@ class Connection:
         self.close()
 
     def close(self) -> None:
-        self._producer.close()
-        self.definitions.close()
-        self._schemas.close()
-        if self._tracer is not None:
-            self._tracer.close()
+        """Disconnect; a second time does nothing."""
+        self._opened.close()
 
     def require_topics(self, *purposes: str) -> None:
         """Raise TopicMissing when a topic for these does not exist: `answers`, `commands`; both unless one is named."""

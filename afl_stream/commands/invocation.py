@@ -21,7 +21,7 @@ from afl.core.text.log_lines import LOG_FORMAT, JsonLogFormatter, LogLineFormatt
 from afl.core.text.masking import Secrets, secrets_of_environment, shown_url
 from afl_stream.commands.refusals import CommandRefused
 from afl_stream.settings.store_files import KAFKA_STORE_FILE, find_store_file, is_store_at
-from afl_stream.settings.store_parts import StorePart, StorePartsUnreadable, parts_of
+from afl_stream.settings.store_parts import StorePart, StorePartsUnreadable, parts_of, parts_pattern
 from afl_stream.settings.variables import unknown_variables
 
 if TYPE_CHECKING:
@@ -277,7 +277,9 @@ def described_store(config: StreamConfig) -> str:
         return f"store {shown_url(config.store.url)} (as store.url says)"
     file = config.store_file
     parts = parts_of(file.path)
-    return f"store {file.path} ({file.reason}{'' if parts is None else f'; in {parts.count} files'})"
+    if parts is None:
+        return f"store {file.path} ({file.reason})"
+    return f"store {parts_pattern(file.path, parts)} ({file.reason}; in {parts.count} files)"
 
 
 def _where_the_store_is(config: StreamConfig) -> str:

@@ -34,7 +34,9 @@ _PAGE = 200
 
 @click.group("store")
 def store_group() -> None:
-    """Check the store, and purge finished runs. Both may run while the deployment is at work."""
+    """Check the store, purge finished runs, and divide the store. Evaluators may run meanwhile, but not while it is
+    divided.
+    """
 
 
 @store_group.command("check", short_help="Check the whole store.")
@@ -88,9 +90,9 @@ def store_check(invocation: Invocation) -> ExitCode:
 def store_divide(invocation: Invocation, count: int) -> ExitCode:
     """Divide the SQLite store of a Kafka cluster into N files, for `afl-stream evaluator --processes N`; 1 joins them.
 
-    Every run, position and record that waits is copied. The files that were the store are renamed and kept. Runs while
-    no evaluator does; a file that is in use is refused. A division that was interrupted has changed nothing, and is
-    begun again.
+    Every run, position and record that waits is copied. The files that were the store are renamed and kept. No
+    evaluator may run meanwhile: a file that is in use is refused. A division that was interrupted has changed nothing,
+    and is begun again.
 
     \b
     Examples:
@@ -114,7 +116,9 @@ def store_divide(invocation: Invocation, count: int) -> ExitCode:
     if terminal.as_json:
         terminal.document({"files": count, "kept": [str(path) for path in old]})
     else:
-        terminal.remark(f"{described_store(config)}; kept: {', '.join(map(str, old))}")
+        terminal.remark(f"{described_store(config)}; kept, and not read any more: {', '.join(map(str, old))}")
+        words = () if count == 1 else ("--processes", str(count))
+        terminal.remark(f"the evaluators of this store: {invocation.command_line('evaluator', *words)}")
     return ExitCode.OK
 
 

@@ -150,13 +150,21 @@ class ControlLoop:
             drop_records=self._drop_records,
             await_commit=self._commits.await_flight,
         )
-        self._consumer: Consumer = self._join()
+        try:
+            self._consumer: Consumer = self._join()
+        except BaseException:
+            self._release()
+            raise
 
     # --- membership ---------------------------------------------------------------------------------------------
 
     def _join(self) -> Consumer:
         consumer = evaluators_consumer(self._context, self._transport)
-        consumer.subscribe(self._topics, listener=self._rebalance)
+        try:
+            consumer.subscribe(self._topics, listener=self._rebalance)
+        except BaseException:
+            consumer.close()
+            raise
         return consumer
 
     def _drop_records(self, gone: Collection[TopicPartition]) -> None:
@@ -388,7 +396,12 @@ class ControlLoop:
         try:
             self._leave_group()
         finally:
+            self._release()
+
+    def _release(self) -> None:
+        try:
             self._commits.close()
+        finally:
             self._producer.close()
 
     def _leave_group(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from contextlib import ExitStack
 from functools import partial
 from typing import Final
 
@@ -91,6 +92,8 @@ class EvaluatorService:
     """One evaluator: a member of the evaluators' group. Created, run and closed by one thread."""
 
     _pool: ScriptPool | None = None
+    _telemetry: Telemetry | None = None
+    _tracer: Tracer | None = None
     #: The schema that cannot be looked up now, in words; None: there is no wait.
     _waiting_for: str | None = None
 
@@ -132,25 +135,25 @@ class EvaluatorService:
         codec = self._schemas.codec
         definitions = self._definitions = _definitions(transport, codec, self._topology, store, part)
         lanes = Lanes(config.topics.control_partitions)
-        #: The telemetry of the settings, unless the caller has passed one, which the caller closes.
-        self._telemetry = open_telemetry(config.telemetry) if telemetry is None else None
-        watching = _enabled(telemetry or self._telemetry)
-        tokens = answer_tokens(config.answers)
-        #: The tracer of the settings, unless the caller has passed one, which the caller closes.
-        self._tracer = open_tracer(config.tracing, SERVICE_NAME) if tracer is None else None
-        tracing = self._tracing(tracer or self._tracer, watching)
-        values = OutgoingValues(ProgramMarks(store, config.sensitive.patterns), sealer, config.sensitive)
-        dispatch = self._dispatch(lanes, tokens, watching, tracing, values)
-        trace = partial(TelemetryTrace, watching, values.shown_outputs) if watching is not None else None
-        workflows = _workflows(config.evaluator, store, _outgoing(config, dispatch), trace, values.failure_text)
-        clock = clock or SystemClock()
-        claim = DeploymentStore(
-            store, definitions, transport, self._topology, clock, codec.keep_announced, probe, monotonic_s, part
-        )
-        self._warnings = LimitedLog(_log)
-        self._watchdog = Watchdog(config.kafka, f"group {config.evaluator_group}", monotonic_s)
-        self.turns, self.lag = Turns(monotonic_s), LagWatch(monotonic_s)
         try:
+            #: The telemetry of the settings, unless the caller has passed one, which the caller closes.
+            self._telemetry = open_telemetry(config.telemetry) if telemetry is None else None
+            watching = _enabled(telemetry or self._telemetry)
+            tokens = answer_tokens(config.answers)
+            #: The tracer of the settings, unless the caller has passed one, which the caller closes.
+            self._tracer = open_tracer(config.tracing, SERVICE_NAME) if tracer is None else None
+            tracing = self._tracing(tracer or self._tracer, watching)
+            values = OutgoingValues(ProgramMarks(store, config.sensitive.patterns), sealer, config.sensitive)
+            dispatch = self._dispatch(lanes, tokens, watching, tracing, values)
+            trace = partial(TelemetryTrace, watching, values.shown_outputs) if watching is not None else None
+            workflows = _workflows(config.evaluator, store, _outgoing(config, dispatch), trace, values.failure_text)
+            clock = clock or SystemClock()
+            claim = DeploymentStore(
+                store, definitions, transport, self._topology, clock, codec.keep_announced, probe, monotonic_s, part
+            )
+            self._warnings = LimitedLog(_log)
+            self._watchdog = Watchdog(config.kafka, f"group {config.evaluator_group}", monotonic_s)
+            self.turns, self.lag = Turns(monotonic_s), LagWatch(monotonic_s)
             # Agents and others need no right to announce anything.
             self._schemas.announce_shipped()
             context = EvaluatorContext(
@@ -288,14 +291,11 @@ class EvaluatorService:
             self._release()
 
     def _release(self) -> None:
-        self._definitions.close()
-        self._schemas.close()
-        if self._pool is not None:
-            self._pool.close()
-        if self._telemetry is not None:
-            self._telemetry.close()
-        if self._tracer is not None:
-            self._tracer.close()
+        with ExitStack() as closing:
+            # The last first, and each of them also when another one fails to close.
+            for part in (self._tracer, self._telemetry, self._pool, self._schemas, self._definitions):
+                if part is not None:
+                    closing.callback(part.close)
 
     def _checked_topics(self) -> frozenset[str]:
         """Return the topics that every deployment has, after a check of each.

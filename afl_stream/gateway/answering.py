@@ -79,5 +79,7 @@ class Answers:
 
     def close(self) -> None:
         """Close what it sends with."""
-        self._producer.close()
-        self._schemas.close()
+        try:
+            self._producer.close()
+        finally:
+            self._schemas.close()

@@ -57,9 +57,7 @@ class Gateway:
             expected = "facets that are not in gateway.facets: events are either polled or posted"
             raise ConfigError("the settings", "gateway.webhooks", both[0], expected)
         name = f"gateway-{socket.gethostname()}-{os.getpid()}"
-        self.answers = Answers(config, transport, name, probe=probe)
         self.requests = RequestCounts()
-        self.runs = Runs(config, transport, answer_s=answer_s)
         self.desks = {facet: LeaseDesk(facet, clock=self.clock, probe=probe) for facet in settings.polled_facets}
         self.agents: list[RunningAgent] = []
         for facet, desk in self.desks.items():
@@ -69,6 +67,9 @@ class Gateway:
             self.agents.append(
                 RunningAgent(webhook_agent(config, transport, facet, url, name=name), f"afl-webhook-{facet}")
             )
+        # Behind what a setting may keep from being made: nothing is open before.
+        self.answers = Answers(config, transport, name, probe=probe)
+        self.runs = Runs(config, transport, answer_s=answer_s)
         self._stopping = threading.Event()
         self._sweeper = threading.Thread(target=self._sweep, name="afl-gateway-leases", daemon=True)
 
@@ -139,8 +140,10 @@ class Gateway:
     def close(self) -> None:
         """Close what answers and commands are sent with: no request is served any more."""
         self._stopping.set()
-        self.runs.close()
-        self.answers.close()
+        try:
+            self.runs.close()
+        finally:
+            self.answers.close()
 
     def begin_stop(self) -> None:
         """Begin to drain."""

@@ -30,6 +30,8 @@ ANSWER_S: Final = 5.0
 #: How long the milestones that are there are searched for the end of a run.
 _SEARCH_S: Final = 5.0
 _READ_S: Final = 0.2
+#: How long the end of the thread that follows is waited for.
+_ENDING_S: Final = 10.0
 
 
 class Runs:
@@ -40,6 +42,9 @@ class Runs:
         self._config, self._transport = config, transport
         self._redaction = Redaction(config.sensitive.patterns)
         self._idle: SimpleQueue[Client] = SimpleQueue()
+        #: Held while a client is given back, or all are closed.
+        self._giving_back = threading.Lock()
+        self._is_closed = False
         self.ends = RunEnds(self._client, self._redaction)
 
     @contextmanager
@@ -52,7 +57,12 @@ class Runs:
         try:
             yield client
         finally:
-            self._idle.put(client)
+            with self._giving_back:
+                is_closed = self._is_closed
+                if not is_closed:
+                    self._idle.put(client)
+            if is_closed:
+                client.close()
 
     def start(
         self, workflow: str, inputs: Mapping[str, Any], run: str, by: str, if_exists: IfExists | None = None
@@ -145,8 +155,10 @@ class Runs:
         return {} if last is None else end_document(last)
 
     def close(self) -> None:
-        """Close the clients that are idle, and stop following."""
+        """Stop following, and close the clients: those that are at work when they are given back."""
         self.ends.close()
+        with self._giving_back:
+            self._is_closed = True
         while True:
             try:
                 self._idle.get_nowait().close()
@@ -227,12 +239,15 @@ class RunEnds:
             listener()
 
     def close(self) -> None:
-        """Stop following."""
+        """Stop following, and wait for the thread: the transport may be closed after this."""
         with self._lock:
             self._is_closed = True
             listeners = [one for several in self._listeners.values() for one in several]
+            thread = self._thread
         for listener in listeners:
             listener()
+        if thread is not None:
+            thread.join(_ENDING_S)
 
 
 def _answered(give: Callable[[], object]) -> bool:

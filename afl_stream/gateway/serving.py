@@ -45,10 +45,13 @@ def start(config: StreamConfig, transport: Transport, host: str | None = None, p
     settings = config.gateway
     access = Access.of_gateway(settings, settings.host if host is None else host)
     gateway = Gateway(config, transport)
-    app = make_application(gateway, access)
-    served = serve(
-        app, access.host, settings.port if port is None else port, _NAMES, "afl-gateway", on_shutdown=gateway.begin_stop
-    )
+    number = settings.port if port is None else port
+    try:
+        app = make_application(gateway, access)
+        served = serve(app, access.host, number, _NAMES, "afl-gateway", on_shutdown=gateway.begin_stop)
+    except BaseException:
+        gateway.close()
+        raise
     try:
         gateway.start()
     except BaseException:

@@ -201,7 +201,11 @@ class TopicLog:
             if found is not None and self._is_another(found):
                 self._begin_again()
             reader = self._transport.consumer(None)
-            bounds = {partition: reader.watermarks(partition) for partition in partitions}
+            try:
+                bounds = {partition: reader.watermarks(partition) for partition in partitions}
+            except BaseException:
+                reader.close()
+                raise
             if self._positions and self._has_lost(
                 {partition: bounds[partition] for partition in bounds if partition in self._lows}
             ):

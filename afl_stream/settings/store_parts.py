@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
+from afl.core.process.private_files import make_private_file
 from afl_stream.errors import StreamError
 from afl_stream.limits import MAX_STORE_FILES
 
@@ -87,6 +88,11 @@ def part_path(base: Path, part: StorePart) -> Path:
     return base.with_name(f"{base.stem}-{part.number}-of-{part.count}{base.suffix}")
 
 
+def parts_pattern(base: Path, parts: StoreParts) -> str:
+    """Return all files of a divided store as a shell matches them."""
+    return str(base.with_name(f"{base.stem}-*-of-{parts.count}{base.suffix}"))
+
+
 def parts_path(base: Path) -> Path:
     """Return the file that says how the store is divided."""
     return base.with_name(f"{base.stem}{_PARTS_SUFFIX}")
@@ -117,6 +123,7 @@ def write_parts(base: Path, parts: StoreParts) -> None:
     """Say durably that the store is divided so: whole, or not at all."""
     path = parts_path(base)
     new = path.with_name(f"{path.name}.new")
+    make_private_file(new)
     with open(new, "w", encoding="utf-8") as file:
         json.dump(asdict(parts), file)
         file.flush()

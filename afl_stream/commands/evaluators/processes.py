@@ -33,6 +33,8 @@ def run_processes(invocation: Invocation, count: int, *, one_file: bool, until_i
     _check_count(config, count)
     if _has_parts(config, one_file):
         _prepare_parts(invocation, config, count)
+    elif config.store.url is None and (parts := parts_of(config.store_path)) is not None:
+        raise CommandRefused(_needs_processes(invocation, parts, 1, who="--one-file"))
     words = [sys.executable, "-m", "afl_stream", *sys.argv[1:]]
     again = [word for word in words if word != "--new-store"]
     options = [["--process", StorePart(number, count).as_option] for number in range(1, count + 1)]
@@ -153,7 +155,8 @@ def _prepare_parts(invocation: Invocation, config: StreamConfig, count: int) -> 
     open_configured_store(config, create=True).close()
 
 
-def _needs_processes(invocation: Invocation, parts: StoreParts | None, count: int) -> str:
+def _needs_processes(invocation: Invocation, parts: StoreParts | None, count: int, who: str = "") -> str:
+    """Return why a store does not fit so many processes, or what `who` names, and the commands that would help."""
     base, now = invocation.settings().store_path, 1 if parts is None else parts.count
     as_it_is = invocation.command_line("evaluator", *(["--processes", str(now)] if now > 1 else []))
     shared = (
@@ -162,10 +165,14 @@ def _needs_processes(invocation: Invocation, parts: StoreParts | None, count: in
         else f"; {invocation.command_line('evaluator', '--processes', str(count), '--one-file')} shares it"
     )
     return (
-        f"store {base} is {_files(now)}, and {count} process{'es' * (count != 1)} would need {_files(count)}: "
+        f"store {base} is {_files(now)}, and {who or _processes(count)} would need {_files(count)}: "
         f"{as_it_is} goes on as it is{shared}; {invocation.command_line('store', 'divide', str(count))} divides it "
         "anew, while no evaluator runs"
     )
+
+
+def _processes(count: int) -> str:
+    return f"{count} process{'es' * (count != 1)}"
 
 
 def _files(count: int) -> str:

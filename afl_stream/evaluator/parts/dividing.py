@@ -19,6 +19,7 @@ _log = logging.getLogger(__name__)
 
 #: SQLite's files beside one of its files.
 _BESIDE: Final = ("-wal", "-shm", "-journal")
+_WHILE_NONE_RUNS: Final = "a store is divided while no evaluator runs: end the command that has started it first"
 
 
 def divide(config: StreamConfig, count: int, *, probe: Probe = no_probe) -> list[Path]:
@@ -30,8 +31,9 @@ def divide(config: StreamConfig, count: int, *, probe: Probe = no_probe) -> list
       3. say that the new files count (`dividing.decided`): until then no process can write to the old ones,
       4. set the old files aside: they are renamed, and nothing reads them any more.
 
-    A crash before 3 is done leaves the store as it was; the next attempt begins again. After 3 the new files are the
-    store, and old ones that keep their names are not looked at.
+    An error in 2 deletes what was made of the new files. A crash before 3 is done leaves that, and the store as it was;
+    the next attempt begins again. After 3 the new files are the store, and old ones that keep their names are
+    not looked at.
 
     Raises StoreUnavailable when a file is in use, or cannot be read.
     """
@@ -41,17 +43,27 @@ def divide(config: StreamConfig, count: int, *, probe: Probe = no_probe) -> list
     old, new = _files(base, parts_of(base)), StoreParts.new(count)
     made = _files(base, new)
     with ExitStack() as locks:
-        for path in {*old, *made}:
-            locks.enter_context(held(path))
+        for path in dict.fromkeys([*old, *made]):
+            locks.enter_context(held(path, _WHILE_NONE_RUNS))
         for path in made:
             _set_aside(path, new.id)
         placing = Placing(of_workflow=parts_index(config, count), of_partition=lambda number: number % count)
 
+        is_copied = False
+
         def decide() -> None:
+            nonlocal is_copied
+            is_copied = True
             probe("dividing.copied")
             write_parts(base, new)
 
-        copy_divided(old, made, config.prefix, placing, decide)
+        try:
+            copy_divided(old, made, config.prefix, placing, decide)
+        except BaseException:
+            # People would take half a copy for a part of the store. Whole copies may count already: they stay.
+            if not is_copied:
+                _remove(made)
+            raise
         probe("dividing.decided")
         return [aside for path in old if (aside := _set_aside(path, new.id)) is not None]
 
@@ -60,6 +72,12 @@ def _files(base: Path, parts: StoreParts | None) -> Sequence[Path]:
     if parts is None or parts.count == 1:
         return [base]
     return [part_path(base, part) for part in parts.all()]
+
+
+def _remove(paths: Sequence[Path]) -> None:
+    for path in paths:
+        for beside in ("", *_BESIDE):
+            path.with_name(path.name + beside).unlink(missing_ok=True)
 
 
 def _set_aside(path: Path, suffix: str) -> Path | None:

@@ -13,8 +13,10 @@ from afl.engine.errors import StoreUnavailable
 
 
 @contextmanager
-def held(path: Path) -> Iterator[None]:
-    """Hold the part of a store that is this file. Raises StoreUnavailable, naming the process that has it."""
+def held(path: Path, rule: str = "one process writes a part") -> Iterator[None]:
+    """Hold the part of a store that is this file. Raises StoreUnavailable, naming the process that has it, and why
+    that is too many: the `rule`.
+    """
     lock = _lock_of(path)
     descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
@@ -22,7 +24,7 @@ def held(path: Path) -> Iterator[None]:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             holders = holders_text([lock])
-            reason = f"another evaluator has it{f': {holders}' if holders else ''}; one process writes a part"
+            reason = f"another evaluator has it{f': {holders}' if holders else ''}; {rule}"
             raise StoreUnavailable(path=str(path), reason=reason) from error
         yield
     finally:
