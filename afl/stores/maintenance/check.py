@@ -376,4 +376,5 @@ class Inspection:
         return self.store.tombstone(workflow_id) is not None
 
     def _count(self, what: str, number: int = 1) -> None:
-        self.counts[what] = self.counts.get(what, 0) + number
+        if number:
+            self.counts[what] = self.counts.get(what, 0) + number

@@ -6,7 +6,9 @@ belongs to no workflow. What an evaluator alone may do has none.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 from itertools import chain
 from typing import Any, Final, cast
 
@@ -76,14 +78,25 @@ def _results(store: PartedStore, name: str, args: tuple[Any, ...], named: dict[s
     return [getattr(part, name)(*args, **named) for part in store.parts]
 
 
+@cache
+def _usual_limit(name: str) -> int | None:
+    """Return the limit that a store has for a list where the caller names none; None: it has no limit."""
+    parameter = inspect.signature(getattr(EngineStore, name)).parameters.get("limit")
+    return None if parameter is None or parameter.default is parameter.empty else int(parameter.default)
+
+
 def _listed(key: Callable[[Any], Any] | None = None, *, newest_first: bool = False) -> Route:
-    """Route to all parts, and join their lists: in the order of `key`, and no more than `limit`."""
+    """Route to all parts, and join their lists: in the order of `key`, and no more than `limit`.
+
+    A longer list would be no page: the next one begins after its last entry, and of a part whose own list ended
+    before that, entries would be passed over.
+    """
 
     def route(store: PartedStore, name: str, args: tuple[Any, ...], named: dict[str, Any]) -> list[Any]:
         found = list(chain.from_iterable(_results(store, name, args, named)))
         if key is not None:
             found.sort(key=key, reverse=newest_first)
-        limit = named.get("limit")
+        limit = named.get("limit", _usual_limit(name))
         return found if limit is None else found[:limit]
 
     return route
