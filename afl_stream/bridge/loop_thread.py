@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
+from concurrent.futures import Future
 from threading import Lock, Thread, current_thread
 from typing import Any, Final, TypeVar
 
@@ -38,27 +39,27 @@ class LoopThread:
 
         Raises BridgeNotRunning.
         """
-        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._running(work)))
+        return await asyncio.wrap_future(self._begun(work))
 
     def call(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine there, and block until it has ended. Raises BridgeNotRunning, and WaitsForItself there."""
-        loop = self._running(work)
         if current_thread() is self._thread:
             work.close()
-            raise WaitsForItself
-        return asyncio.run_coroutine_threadsafe(work, loop).result()
+            raise WaitsForItself if self.is_running else BridgeNotRunning
+        return self._begun(work).result()
 
     @property
     def is_running(self) -> bool:
         """Whether it was started, and not closed."""
         return self._loop is not None
 
-    def _running(self, work: Coroutine[Any, Any, T]) -> asyncio.AbstractEventLoop:
+    def _begun(self, work: Coroutine[Any, Any, T]) -> Future[T]:
         with self._lock:
             if self._loop is None:
                 work.close()
                 raise BridgeNotRunning
-            return self._loop
+            # Before the loop is told to stop: nobody would begin what comes after that, or tell its end.
+            return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     def close(self) -> None:
         """Cancel what is left, and end the thread."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import inspect
+import os
 import sqlite3
+import stat
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -231,6 +232,16 @@ def test_a_division_that_crashes_leaves_the_store_whole_and_may_be_tried_again(
     assert rows_of(*paths_of(filled)) == before
 
 
+def test_a_division_that_fails_leaves_nothing_that_looks_like_a_part(filled: StreamConfig) -> None:
+    with closing(sqlite3.connect(filled.store_path)) as connection:
+        connection.execute("CREATE TABLE novelty(id)")
+
+    with pytest.raises(StoreCorrupt, match="table novelty is not known"):
+        divide(filled, 2)
+
+    assert [path.name for path in filled.data_dir.iterdir() if path.suffix != ".lock"] == [filled.store_path.name]
+
+
 def test_a_store_that_is_in_use_is_not_divided(filled: StreamConfig) -> None:
     with closing(open_configured_store(filled)), pytest.raises(StoreUnavailable, match="it is in use"):
         divide(filled, 2)
@@ -327,59 +338,6 @@ def test_several_files_answer_as_one_does(look: Callable[[EngineStore], object],
         assert look(parted) == expected
 
 
-def test_more_rows_than_a_page_has_are_read_whole_from_several_files(config: StreamConfig) -> None:
-    ids = {f"nightly-{number}" for number in range(2_500)}
-    with closing(open_configured_store(config)) as store:
-        rows = [ScheduleRow(id=one, revision=1, next_at_ms=5, document={}) for one in ids]
-        store.commit_batch(Batch(schedules=[ScheduleChange(row.id, 0, row) for row in rows]))
-    divide(config, 2)
-
-    with closing(open_configured_store(config)) as parted:
-        found: list[str] = []
-        while page := parted.schedules(after=found[-1] if found else ""):
-            found += map(id_of, page)
-
-    assert len(found) == len(ids)
-    assert set(found) == ids
-
-
-class FullPart:
-    """A part of a store that has more rows of each kind than a page."""
-
-    def __getattr__(self, name: str) -> Callable[..., list[Row]]:
-        return lambda *args, **named: [Row()] * 1_500
-
-
-class Row:
-    """A row of any kind: all its fields are 0."""
-
-    def __getattr__(self, name: str) -> int:
-        return 0
-
-    def __iter__(self) -> Iterator[int]:
-        return iter((0,))
-
-    def __str__(self) -> str:
-        return "0"
-
-
-#: Lists that all parts have together, and how long one is where the caller names no limit.
-LIMITS = {
-    name: parameter.default
-    for name in ROUTES
-    if (parameter := inspect.signature(getattr(EngineStore, name)).parameters.get("limit")) is not None
-    and parameter.default is not parameter.empty
-    and name not in ("history", "outbox")
-}
-
-
-@pytest.mark.parametrize("name", LIMITS)
-def test_a_list_of_all_parts_is_no_longer_than_that_of_one(name: str) -> None:
-    parted = PartedStore([FullPart(), FullPart()], lambda one: 0)  # type: ignore[list-item]  # its lists are enough
-
-    assert len(getattr(parted, name)()) == LIMITS[name]
-
-
 def test_runs_of_all_parts_are_purged_and_forgotten_together(filled: StreamConfig) -> None:
     divide(filled, 3)
     with closing(open_configured_store(filled)) as store:
@@ -434,6 +392,21 @@ def test_parts_without_the_note_of_them_are_not_taken_for_no_store(filled: Strea
 
     with pytest.raises(StorePartsUnreadable, match="there is no such file beside the parts"):
         open_configured_store(filled)
+
+
+def test_a_store_of_an_evaluator_says_to_end_that_first(filled: StreamConfig) -> None:
+    with held(filled.store_path), pytest.raises(StoreUnavailable, match="while no evaluator runs: end the command"):
+        divide(filled, 2)
+
+
+def test_the_note_of_the_parts_is_its_owners_alone(filled: StreamConfig) -> None:
+    before = os.umask(0o022)
+    try:
+        divide(filled, 2)
+    finally:
+        os.umask(before)
+
+    assert stat.S_IMODE(parts_path(filled.store_path).stat().st_mode) == 0o600
 
 
 def test_one_process_has_a_part(config: StreamConfig) -> None:

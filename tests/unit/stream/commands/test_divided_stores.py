@@ -1,0 +1,61 @@
+"""What commands say of a SQLite store that is divided into several files, and of one that is divided otherwise."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from afl_stream.cli import main
+from afl_stream.evaluator.stores import open_configured_store
+from afl_stream.settings.config import EmbeddedSettings, KafkaSettings, StreamConfig
+
+#: Nobody listens there: what is refused has to be refused before a broker is asked.
+NO_BROKER = "127.0.0.1:1"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a working directory with a store of one file."""
+    monkeypatch.chdir(tmp_path)
+    config = StreamConfig(kafka=KafkaSettings(bootstrap=NO_BROKER), embedded=EmbeddedSettings(data_dir=".afl"))
+    with closing(open_configured_store(config)):
+        return tmp_path
+
+
+def run(*words: str) -> int:
+    return main([*words, "--bootstrap", NO_BROKER])
+
+
+def test_a_division_says_which_files_count_and_how_evaluators_are_started(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("store", "divide", "2") == 0
+    assert run("store", "check") == 0
+
+    said = capsys.readouterr().err
+    assert said.count("store .afl/store-kafka-*-of-2.sqlite3 (the Kafka cluster's; in 2 files)") == 2
+    assert "kept, and not read any more: .afl/store-kafka.sqlite3.before-" in said
+    assert f"the evaluators of this store: afl-stream evaluator --processes 2 --bootstrap {NO_BROKER}" in said
+
+
+@pytest.mark.parametrize(
+    ("words", "fact"),
+    [
+        (["--processes", "3"], "is 2 files, and 3 processes would need 3 files"),
+        (["--processes", "2", "--one-file"], "is 2 files, and --one-file would need one file"),
+    ],
+)
+def test_evaluators_that_do_not_fit_the_files_are_refused_before_one_is_started(
+    words: list[str], fact: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run("store", "divide", "2")
+    capsys.readouterr()
+
+    assert run("evaluator", *words) == 2
+
+    said = capsys.readouterr().err
+    assert fact in said
+    assert "afl-stream evaluator --processes 2" in said
+    assert "process 1 of 2" not in said
