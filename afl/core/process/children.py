@@ -216,8 +216,8 @@ def _how(code: int) -> str:
     return f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with {code}"
 
 
-def end_with_parent(input_stream: TextIO) -> None:
-    """Ask this process to end, as a signal would, when the process that has started it is gone.
+def end_with_parent(input_stream: TextIO, tell: Callable[[str], None]) -> None:
+    """Ask this process to end, as a signal would, when the process that has started it is gone, and say so.
 
     `input_stream` is the standard input, which only that process holds open.
     """
@@ -227,6 +227,9 @@ def end_with_parent(input_stream: TextIO) -> None:
         with suppress(OSError):
             while os.read(descriptor, 1):
                 pass
+        # The terminal may be gone, too.
+        with suppress(OSError):
+            tell("the process that watches this one is gone")
         os.kill(os.getpid(), signal.SIGTERM)
 
     threading.Thread(target=watch, name="afl-parent", daemon=True).start()

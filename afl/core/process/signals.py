@@ -30,7 +30,8 @@ class EndedBySignal(KeyboardInterrupt):
 class _Drain:
     """The action at the first signal, and the time that it may take."""
 
-    def __init__(self, stop: Callable[[], object], remaining: Remaining, limit_s: float | None) -> None:
+    def __init__(self, stop: Callable[[], object], remaining: Remaining, limit_s: float | None, name: str) -> None:
+        self.start = f"[{name}] " if name else ""
         self.stop = stop
         self.remaining = remaining
         self.at_most = "" if limit_s is None else f" ({limit_s:g} s at most)"
@@ -51,7 +52,8 @@ class _Drain:
         self.is_stopping_or_over.wait()
         if self.is_over.wait(limit_s):
             return
-        _say(f"not done {limit_s:g} s after the signal: {_waits(self)}. Ended with {code}; remaining work is not lost")
+        late = f"not done {limit_s:g} s after the signal: {_waits(self)}"
+        _say(f"{self.start}{late}. Ended with {code}; remaining work is not lost")
         os._exit(code)
 
 
@@ -64,13 +66,14 @@ class _Handler:
         self.drain: _Drain | None = None
 
     def handle(self, number: int, _frame: FrameType | None) -> None:
+        drain = self.drain
         name = "Ctrl-C" if number == signal.SIGINT else signal.Signals(number).name
+        name = name if drain is None else f"{drain.start}{name}"
         if self.first is not None:
             _say(f"{name} again: ended at once; the work under way is left to the next process")
             os._exit(self._second_code(number))
         self.first = number
         PROCESS_STOP.set()
-        drain = self.drain
         if drain is None:
             raise EndedBySignal(number)
         drain.stop()
@@ -109,18 +112,24 @@ def signals_handled(second_code: Callable[[int], int] = lambda number: 128 + num
 
 @contextmanager
 def draining(
-    stop: Callable[[], object], remaining: Remaining = str, *, limit_s: float | None = None, limit_code: int = 1
+    stop: Callable[[], object],
+    remaining: Remaining = str,
+    *,
+    limit_s: float | None = None,
+    limit_code: int = 1,
+    name: str = "",
 ) -> Iterator[None]:
     """Call `stop` on the first signal, and report what the process still waits for, from `remaining`.
 
     Both run inside the signal handler and must not take a lock. A drain that takes longer than `limit_s` after the
-    signal is given up: the process ends with `limit_code`. Outside the main thread nothing changes.
+    signal is given up: the process ends with `limit_code`. What is said begins with `name`, if given: which of several
+    processes of one command says it. Outside the main thread nothing changes.
     """
     with signals_handled():
         if not _handlers or threading.current_thread() is not threading.main_thread():
             yield
             return
-        handler, drain = _handlers[0], _Drain(stop, remaining, limit_s)
+        handler, drain = _handlers[0], _Drain(stop, remaining, limit_s, name)
         if limit_s is not None:
             threading.Thread(target=drain.end_at, args=(limit_s, limit_code), name="afl-drain", daemon=True).start()
         before = drain.around = handler.drain

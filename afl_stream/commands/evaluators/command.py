@@ -95,7 +95,7 @@ def _run_one(invocation: Invocation, *, until_idle: bool, one_file: bool) -> Exi
 
     config, terminal, process = invocation.settings(), invocation.terminal(), invocation.process
     if process is not None:
-        end_with_parent(sys.stdin)
+        end_with_parent(sys.stdin, terminal.warn)
     stop = StopFlag()
     running: list[EvaluatorService] = []
     with (
@@ -140,7 +140,13 @@ def _run_one(invocation: Invocation, *, until_idle: bool, one_file: bool) -> Exi
         with (
             announced_evaluator(config, transport, service, server_record),
             monitored_evaluator(terminal.remark, config, service, store, observer),
-            draining(stop.set, service.remaining, limit_s=DRAIN_LIMIT_S, limit_code=ExitCode.UNAVAILABLE),
+            draining(
+                stop.set,
+                service.remaining,
+                limit_s=DRAIN_LIMIT_S,
+                limit_code=ExitCode.UNAVAILABLE,
+                name="" if process is None else str(process),
+            ),
         ):
             service.run(stop, lambda _: idleness.busy(), on_idle)
         stats = service.loop.stats()

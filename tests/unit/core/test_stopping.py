@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from afl.core.process.children import end_with_parent
 from afl.core.process.file_holders import holders_text
 from afl.core.process.long_waits import Waits
 from afl.core.process.signals import EndedBySignal, draining, signals_handled
@@ -75,6 +77,38 @@ def test_a_signal_within_a_drain_asks_for_it_and_says_what_there_is_to_wait_for(
         "Ctrl-C: ends when this is done: 3 handlers running (billing.Pay 3), waited for up to 30 s. "
         "A second signal ends it at once\n"
     )
+
+
+def test_one_of_several_processes_says_which_one_drains(capfd: pytest.CaptureFixture[str]) -> None:
+    with signals_handled(), draining(lambda: None, lambda: "a commit", name="2 of 4"):
+        signal.raise_signal(signal.SIGTERM)
+
+    assert capfd.readouterr().err.startswith("[2 of 4] SIGTERM: ends when this is done: a commit. ")
+
+
+def test_a_process_whose_watcher_is_gone_says_so_and_drains() -> None:
+    ours, theirs = os.pipe()
+    stop, said = StopFlag(), list[str]()
+    with open(ours) as standard_input, signals_handled(), draining(stop.set):
+        end_with_parent(standard_input, said.append)
+        assert not stop.is_set()
+        os.close(theirs)
+        eventually(stop.is_set, 60)
+
+    assert said == ["the process that watches this one is gone"]
+
+
+def test_a_process_drains_when_its_watcher_and_its_terminal_are_gone() -> None:
+    ours, theirs = os.pipe()
+    stop = StopFlag()
+
+    def tell(text: str) -> None:
+        raise BrokenPipeError(text)
+
+    with open(ours) as standard_input, signals_handled(), draining(stop.set):
+        end_with_parent(standard_input, tell)
+        os.close(theirs)
+        eventually(stop.is_set, 60)
 
 
 DRAINS = """
