@@ -146,6 +146,22 @@ def test_an_answer_that_no_evaluator_has_read_is_found_on_the_control_topic(depl
     assert "1 of them of this run" in text_of(report, CauseCode.NO_EVALUATOR)
 
 
+def test_an_answer_that_lies_unread_is_not_called_missing(deployment: Deployment) -> None:
+    waiting(deployment)
+    deployment.worker({FACET: lambda _payload, _context: Deferred()})  # type: ignore[dict-item,return-value]  # answered elsewhere
+    deployment.settle()
+    assert "answer-missing" in why(deployment).codes()
+    deployment.remove(deployment.evaluators[0], killed=False)
+    step = deployment.step("w1", FACET)
+    answer = deployment.codec.encode(_answer(step.id), deployment.topology.control())
+    deployment.put(deployment.topology.control(), answer, key=b"w1")
+
+    codes = why(deployment).codes()
+
+    assert "answer-unread" in codes
+    assert "answer-missing" not in codes
+
+
 def test_an_evaluator_that_is_there_and_reads_nothing_is_behind(deployment: Deployment) -> None:
     waiting(deployment)
     worker = deployment.worker({FACET: charge})

@@ -129,6 +129,9 @@ class StepCauses:
             self._looked_up += 1
             group = self._config.agent_group(step.facet)
             wait, found = self._of_event(view, replace(wait, group=group), step)
+            if any(cause.code == CauseCode.ANSWER_UNREAD for cause in causes):
+                # The answer is known: another one by hand would only be a duplicate.
+                found = [cause for cause in found if cause.code != CauseCode.ANSWER_MISSING]
             # A row that is published is deleted with the next batch.
             causes += [*(self._of_outbox(step) if wait.offset is None else ()), *found]
         elif view is not None:
@@ -198,7 +201,8 @@ class StepCauses:
     def _answer_missing(self, wait: Wait, step: WaitingStep) -> Cause:
         text = (
             f"group {wait.group} has finished its event (offset {wait.offset}, next {wait.committed}), and no answer "
-            "has been applied: it was skipped, or its answer is on its way, refused or lost"
+            "has been applied: its handler has left the answer to others (Deferred; 202 of a webhook), or it was skipped, "
+            "or its answer is on its way, refused or lost"
         )
         return Cause(code=CauseCode.ANSWER_MISSING, text=text, commands=self._by_hand(step))
 
