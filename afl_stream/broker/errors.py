@@ -76,7 +76,7 @@ class BrokerRuns(LocalBrokerError):
 
     def __init__(self, directory: Path, bootstrap: str | None, pid: int | None) -> None:
         what = "is about to run" if bootstrap is None else f"runs as process {pid}, at {bootstrap},"
-        super().__init__(f"a broker {what} on {directory} already: use it, or end it first")
+        super().__init__(f"a broker {what} on {directory} already: use it, or end it with --stop")
         self.directory, self.bootstrap, self.pid = directory, bootstrap, pid
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -59,7 +59,8 @@ def status_command(
         if workflow_id is None:
             rows = store.list_workflows(limit=limit)
             _show_runs(terminal, rows)
-            _show_pauses(invocation, terminal, store, rows)
+            # The table is for programs, too: each of its lines is a run.
+            _show_pauses(invocation, store, rows, terminal.remark)
         else:
             _show_run(invocation, terminal, store, workflow_id, all_steps=all_steps)
     return ExitCode.OK
@@ -91,13 +92,15 @@ def _show_runs(terminal: Terminal, rows: Sequence[WorkflowRow]) -> None:
     )
 
 
-def _show_pauses(invocation: Invocation, terminal: Terminal, store: EngineStore, rows: Sequence[WorkflowRow]) -> None:
+def _show_pauses(
+    invocation: Invocation, store: EngineStore, rows: Sequence[WorkflowRow], say: Callable[[str], None]
+) -> None:
     """Say what is paused, to people who look at runs that have not ended."""
     from afl_stream.commands.waiting.pauses_here import pause_remarks
 
-    if not terminal.as_json:
+    if not invocation.as_json:
         for line in pause_remarks(invocation, store, rows):
-            terminal.line(line)
+            say(line)
 
 
 def _show_run(
@@ -148,7 +151,7 @@ def _show_run(
     if waiting:
         show_waiting(invocation, terminal, waiting, plan)
         _show_dead_letters(invocation, terminal, row, [step.step_id for step in waiting if not step.asks_nobody])
-    _show_pauses(invocation, terminal, store, [row])
+    _show_pauses(invocation, store, [row], terminal.line)
 
 
 def _show_dead_letters(invocation: Invocation, terminal: Terminal, row: WorkflowRow, waiting: Sequence[str]) -> None:

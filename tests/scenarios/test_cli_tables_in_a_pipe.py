@@ -154,6 +154,23 @@ def test_every_table_in_a_pipe_has_tabs_between_its_cells_and_no_heading(
             assert "─" not in called.out, (module, words)
 
 
+#: Commands whose output is one list: what else they say is a remark.
+LISTS: Final = (
+    "config", "dlq list", "handlers list", "list", "pause", "programs list", "pubsub requests {flow}", "schedule list",
+    "servers --all", "status", "topics plan {program}", "keys list",
+)  # fmt: skip
+
+
+def test_a_list_in_a_pipe_has_lines_of_its_rows_only(command_line: CommandLine) -> None:
+    places = {"program": command_line.program, "flow": f"{command_line.folder}/flow.py"}
+    for words in LISTS:
+        called = command_line(*words.format(**places).split())
+
+        assert called.out, words
+        assert [line for line in called.out.splitlines() if "\t" not in line] == [], words
+    assert "facet net.Ping is paused" in command_line("status").err
+
+
 def test_a_tab_inside_a_cell_is_no_end_of_it(command_line: CommandLine) -> None:
     (row,) = [line.split("\t") for line in command_line("pause").out.splitlines()]
 
