@@ -343,7 +343,7 @@ class Answering:
         else:
             # The step records the exception; only this log has its traceback.
             hide = self._hiding(work, event)
-            where = exception_traceback(outcome.error, hide)
+            where = outcome.logged(hide)
             text, facet = "the handler of %s failed for step %s\n%s", event.event_type
             self._warnings.warning(
                 f"failures of the handler of {facet}", text, facet, event.step_id, where, extra=_fields(event)

@@ -12,8 +12,8 @@ from threading import Lock
 from typing import Any, Final
 
 from afl.core.clock import Clock, SystemClock
-from afl.core.errors import AFLError
 from afl.core.handlers.context import HandlerContext
+from afl.core.handlers.outcomes import PlainFailure
 from afl.core.probes import Probe, no_probe
 from afl_stream.errors import StreamError
 from afl_stream.gateway.lease_ids import LeasedEvent, lease_id
@@ -35,7 +35,7 @@ class Ending(Enum):
     PUT_BACK = auto()
 
 
-class LeaseRanOut(AFLError):
+class LeaseRanOut(PlainFailure):
     """A worker took an event, and neither answered nor extended its lease in time."""
 
     def __init__(self, facet: str, tries: int) -> None:

@@ -8,6 +8,7 @@ import hashlib
 import hmac
 import http.client
 import ipaddress
+import logging
 import socket
 import ssl
 from collections.abc import Mapping
@@ -16,13 +17,14 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from afl.core.clock import Clock, SystemClock
-from afl.core.errors import AFLError
 from afl.core.handlers.calling import FACET_NAME_KEY, METADATA_KEY, Deferred
 from afl.core.handlers.context import HandlerContext
+from afl.core.handlers.outcomes import PlainFailure
 from afl.core.handlers.retry import RetryPolicy
 from afl.core.json_objects import read_json, write_json
 from afl.core.release import VERSION
 from afl.core.text.exception_text import exception_line
+from afl.core.text.warning_limits import LimitedLog
 from afl_stream.agent.agent import Agent, AgentConfig
 from afl_stream.errors import ConfigError
 from afl_stream.gateway.event_documents import event_document
@@ -31,6 +33,8 @@ from afl_stream.gateway.lease_ids import LeasedEvent, lease_id
 from afl_stream.settings.config import StreamConfig
 from afl_stream.settings.gateway import GatewaySettings
 from afl_stream.transport import Transport
+
+_log = logging.getLogger(__name__)
 
 #: The most bytes of a response that are read.
 MOST_BYTES: Final = 4_000_000
@@ -43,11 +47,11 @@ DEFAULT_RETRY: Final = RetryPolicy(
 _SECRET_START: Final = "whsec_"
 
 
-class WebhookFailed(AFLError):
+class WebhookFailed(PlainFailure):
     """The receiver could not be reached, or not answer now: worth another try."""
 
 
-class WebhookRefused(AFLError):
+class WebhookRefused(PlainFailure):
     """The receiver has refused the event, redirected it, or sent what is no answer: the step fails."""
 
 
@@ -78,6 +82,7 @@ class Webhook:
         self._settings = settings
         self._secret = secret_of(settings)
         self._clock = clock or SystemClock()
+        self._warnings = LimitedLog(_log)
 
     def __call__(self, payload: Mapping[str, Any], context: HandlerContext) -> Mapping[str, Any] | Deferred:
         """Post an event; return its answer, or Deferred where the receiver answers later.
@@ -89,15 +94,26 @@ class Webhook:
         document = {**event_document(given, context), "lease": lease_id(event)}
         body = write_json(document, indent=None).encode("utf-8", "replace")
         try:
-            status, content = self._post(body, context)
-        except (OSError, http.client.HTTPException) as error:
-            raise WebhookFailed(f"{self._place} could not be reached: {exception_line(error)}") from error
-        return self._answer(status, content)
+            return self._answer(*self._sent(body, context))
+        except WebhookFailed as error:
+            text, about = "event %s of %s was not taken, try %d: %s", (context.event_id, context.facet, context.tries)
+            self._warnings.warning(f"failed tries of {self._place}", text, *about, error)
+            raise
 
     @property
     def _place(self) -> str:
         """The URL as messages show it: its query may hold a key."""
         return f"{self._parts.scheme}://{self._parts.netloc}{self._parts.path}"
+
+    def _sent(self, body: bytes, context: HandlerContext) -> tuple[int, bytes]:
+        """Post a body, and return status and body of the response. Raises WebhookFailed without one."""
+        try:
+            return self._post(body, context)
+        except TimeoutError as error:
+            limit = f"{self._settings.webhook_timeout_s:g} s (gateway.webhook_timeout_s)"
+            raise WebhookFailed(f"{self._place} has not answered within {limit}") from error
+        except (OSError, http.client.HTTPException) as error:
+            raise WebhookFailed(f"{self._place} could not be reached: {exception_line(error)}") from error
 
     def _answer(self, status: int, content: bytes) -> Mapping[str, Any] | Deferred:
         if status == 202:
@@ -114,7 +130,7 @@ class Webhook:
         try:
             found = read_json(content.decode("utf-8"))
         except (ValueError, RecursionError) as error:
-            raise WebhookRefused(f"{self._place} answered {status} with what is no JSON: {error}") from None
+            raise WebhookRefused(f"{self._place} answered {status}, and its body is not JSON: {error}") from None
         if not isinstance(found, dict):
             raise WebhookRefused(f"{self._place} answered {status} with a {type(found).__name__}, not a JSON object")
         return found

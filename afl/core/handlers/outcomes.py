@@ -10,6 +10,7 @@ from typing import Final, TypeAlias
 
 from afl.core.errors import AFLError
 from afl.core.handlers.calling import Handler
+from afl.core.text.exception_text import exception_class, exception_text, exception_traceback
 
 #: The `error.type` of a step whose handler did not end in its time.
 TIMEOUT: Final = "Timeout"
@@ -33,6 +34,10 @@ class PutBack(AFLError):
         super().__init__("the event is given back: it was not handled here")
 
 
+class PlainFailure(AFLError):
+    """A failure of our own handlers whose text says all: no log has its traceback."""
+
+
 class HandlerTimeout(AFLError, TimeoutError):
     """A handler did not end in its time."""
 
@@ -52,6 +57,12 @@ class Raised:
     """The handler raised."""
 
     error: BaseException
+
+    def logged(self, hide: Callable[[str], str] | None = None) -> str:
+        """Return what a log has of the error: a traceback, or the text that says all. `hide` as in `exception_text`."""
+        if isinstance(self.error, PlainFailure):
+            return f"{exception_class(self.error)}: {exception_text(self.error, hide)}"
+        return exception_traceback(self.error, hide)
 
 
 @dataclass(frozen=True, slots=True)

@@ -201,7 +201,7 @@ class StepCauses:
     def _answer_missing(self, wait: Wait, step: WaitingStep) -> Cause:
         text = (
             f"group {wait.group} has finished its event (offset {wait.offset}, next {wait.committed}), and no answer "
-            "has been applied: its handler has left the answer to others (Deferred; 202 of a webhook), or it was skipped, "
+            "has been applied: its handler has left the answer to others (Deferred; 202 of a webhook), it was skipped, "
             "or its answer is on its way, refused or lost"
         )
         return Cause(code=CauseCode.ANSWER_MISSING, text=text, commands=self._by_hand(step))

@@ -96,6 +96,35 @@ def test_a_receiver_that_cannot_answer_now_is_asked_again_with_the_same_id(shop:
     assert receiver.last["tries"] == 2
 
 
+def test_each_try_that_fails_is_logged_without_a_traceback(
+    shop: Shop, receiver: Receiver, caplog: pytest.LogCaptureFixture
+) -> None:
+    receiver.answer = lambda number: (503, b"") if number == 1 else (400, b"")
+
+    assert _ended(shop, receiver)["status"] == "ERROR"
+    assert f"of {CHARGE} was not taken, try 1: {receiver.url} answered 503" in caplog.text
+    assert f"WebhookRefused: {receiver.url} answered 400" in caplog.text
+    assert "Traceback" not in caplog.text
+
+
+def test_a_receiver_that_is_slow_is_not_called_unreachable(
+    shop: Shop, receiver: Receiver, caplog: pytest.LogCaptureFixture
+) -> None:
+    is_told = threading.Event()
+
+    def answer(number: int) -> tuple[int, bytes]:
+        if number == 1:
+            is_told.wait(60)
+        return 200, b'{"receipt": "second"}'
+
+    receiver.answer = answer
+    try:
+        assert _ended(shop, receiver, webhook_timeout_s=1)["outputs"] == {"receipt": "second"}
+    finally:
+        is_told.set()
+    assert f"{receiver.url} has not answered within 1 s (gateway.webhook_timeout_s)" in caplog.text
+
+
 def test_a_receiver_may_answer_later_with_the_lease(shop: Shop, receiver: Receiver) -> None:
     receiver.answer = lambda _number: (202, b"")
 
