@@ -54,8 +54,8 @@ class WrongStore(StreamError):
             then = "reads nothing again: this store has read all that the topics hold"
         return (
             f"{self.fact}. Nothing is read with this store. Run where the other one is, or name it (store.path, "
-            f"store.url). If it is gone for good: {command} makes this one the deployment's store; group "
-            f"{self.group} then {then}"
+            f"store.url). If it is lost, put its backup there. Without one: {command} makes this one the deployment's "
+            f"store; group {self.group} then {then}"
         )
 
 
@@ -228,10 +228,11 @@ class DeploymentStore:
         if claim.store != identity.id:
             return self._refusal(f"{self._claimant(claim)}; this is {self._own_name()}")
         if claim.location == self._location:
-            if claim.mark not in identity.marks:
+            # Claims are renewed every 30 s: a copy may have the last one, and lack what was read since.
+            if claim.mark not in identity.marks or self._is_behind():
                 _log.warning(
-                    "%s is older than the last claim of its evaluators (%s): it was restored from a copy; reading "
-                    "continues from its own positions",
+                    "%s is older than what its evaluators had (%s): it was restored from a copy; reading continues "
+                    "from its own positions, and handlers do again what was done since",
                     self._own_name(),
                     self._seen(claim),
                 )

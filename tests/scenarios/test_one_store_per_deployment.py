@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 import shutil
+import sqlite3
 import threading
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -286,17 +288,23 @@ def test_a_store_that_was_moved_continues_where_it_is_now(tmp_path: Path) -> Non
     assert claims(deployment)[-1].location == moved.location()
 
 
+@pytest.mark.parametrize("claimed_since", [True, False])
 def test_a_store_put_back_in_its_place_continues_and_says_that_it_is_older(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    claimed_since: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     deployment = deployment_in(tmp_path / "one")
     desk = Desk(deployment)
     desk.start()
-    deployment.crash()
-    shutil.copy(deployment.config.store_path, tmp_path / "backup")
-    deployment.restart()
-    finished_desk = Desk(deployment)
-    finished_desk.finish()
+    with (
+        closing(sqlite3.connect(deployment.config.store_path)) as source,
+        closing(sqlite3.connect(tmp_path / "backup")) as copy,
+    ):
+        source.backup(copy)
+    if claimed_since:
+        deployment.crash()
+        deployment.restart()
+        desk = Desk(deployment)
+    desk.finish()
     deployment.crash()
     for file in deployment.config.data_dir.glob("store.sqlite3*"):
         file.unlink()
