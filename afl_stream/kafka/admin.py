@@ -18,6 +18,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its documen
     ConfigSource,
     NewTopic,
     ResourceType,
+    TopicMetadata,
 )
 
 from afl.core.backoff import Backoff, FailedAttempts
@@ -38,8 +39,9 @@ from afl_stream.kafka.errors import (
     transport_error,
 )
 from afl_stream.kafka.groups import describe_groups, group_names
+from afl_stream.kafka.listed_topics import names_in, topics_in
 from afl_stream.kafka.offset_questions import FIRST, NEXT, OffsetQuestions, Offsets
-from afl_stream.kafka.topic_ids import NO_ID, hidden_topics, is_described, unlisted
+from afl_stream.kafka.topic_ids import NO_ID, hidden_topics, unknown_partition, unlisted
 from afl_stream.kafka.waits import came_true, in_thread, result_of
 from afl_stream.transport import (
     BrokerTooOld,
@@ -164,15 +166,10 @@ class KafkaAdmin:
         raise self._connection.unavailable("the cluster tells of no broker")
 
     def topic_names(self) -> frozenset[str]:
-        return frozenset(name for name, topic in self._metadata().topics.items() if topic.error is None)
+        return names_in(self._metadata())
 
     def topics(self, names: Iterable[str] | None = None) -> dict[str, TopicDescription]:
-        wanted = None if names is None else set(names)
-        found = {
-            name: topic
-            for name, topic in self._metadata().topics.items()
-            if topic.error is None and (wanted is None or name in wanted)
-        }
+        found = self._listed(None if names is None else frozenset(names), REQUEST_TIMEOUT_S)
         listed = sorted(found)
         ids, settings = self._ids(listed), self._settings_of(listed)
         with self._lock:
@@ -297,9 +294,7 @@ class KafkaAdmin:
                 found = self._error(told, partition.topic)
                 if not isinstance(found, UnknownTopic):
                     raise found
-                if is_described(self.ask_ids, partition):
-                    raise KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE))
-                raise unlisted(self.ask_ids, partition.topic)
+                raise unknown_partition(self.ask_ids, partition)
             offsets[partition] = told
         return offsets
 
@@ -316,8 +311,7 @@ class KafkaAdmin:
             missing_at_s = self._missing_at_s.get(topic)
         if missing_at_s is not None and time.monotonic() - missing_at_s < _MISSING_FOR_S:
             raise UnknownTopic(topic)
-        found = self._metadata(_LIMIT_TIMEOUT_S).topics.get(topic)
-        if found is None or found.error is not None:
+        if topic not in self._listed({topic}, _LIMIT_TIMEOUT_S):
             with self._lock:
                 self._missing_at_s[topic] = time.monotonic()
             raise unlisted(self.ask_ids, topic)
@@ -333,6 +327,16 @@ class KafkaAdmin:
             self._limits.pop(topic, None)
 
     # Requests
+
+    def _listed(self, names: Collection[str] | None, timeout_s: float) -> Mapping[str, TopicMetadata]:
+        """Return the topics of these names that exist, or all; asks again while one has an error that passes.
+
+        Raises BrokerUnavailable, with what the broker said, for one whose error stays.
+        """
+        try:
+            return answer_to(lambda left_s: topics_in(self._metadata(left_s), names), timeout_s, _ASK_AGAIN_S)
+        except KafkaException as error:
+            raise self._error(error_of(error)) from error
 
     def _metadata(self, timeout_s: float = REQUEST_TIMEOUT_S) -> ClusterMetadata:
         # Of all topics: asking for one may create it, where the broker does such things.

@@ -13,7 +13,7 @@ from confluent_kafka import KafkaError, KafkaException
 from afl.core.clock import MonotonicClock, monotonic_s
 from afl.core.process.stopping import PROCESS_STOP, Stop
 from afl_stream.acls import hidden_topic
-from afl_stream.kafka.errors import error_of
+from afl_stream.kafka.errors import error_of, passes
 from afl_stream.kafka.waits import result_of
 from afl_stream.transport import NotAuthorized, TopicPartition, TransportError, UnknownTopic, is_another_topic
 
@@ -63,18 +63,27 @@ def unlisted(ask: AskIds, topic: str) -> UnknownTopic | NotAuthorized:
     return hidden_topic(topic) if topic in hidden_topics(ask, [topic]) else UnknownTopic(topic)
 
 
-def is_described(ask: AskIds, partition: TopicPartition) -> bool:
-    """Return whether a broker describes a topic, by its name, that has this partition; not known is no.
+def unknown_partition(ask: AskIds, partition: TopicPartition) -> KafkaException | UnknownTopic | NotAuthorized:
+    """Return the error for a partition that its leader says it does not know; not told anything else, it is missing.
 
-    One that stood still, or has just started, may not know a partition of its own for a moment.
+    A broker that stood still, or has just started, may not know a partition of its own for a moment: the error of one
+    that is described, or that has no leader yet, is a KafkaException that passes.
     """
     try:
         (answer,) = ask([partition.topic]).values()
         described = result_of(answer, _HIDDEN_TIMEOUT_S, f"whether {partition} exists")
-    except (TimeoutError, KafkaException, TransportError) as error:
+    except KafkaException as error:
+        if error_of(error).code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+            return hidden_topic(partition.topic)
+        if passes(error_of(error)):
+            return error
+        _log.debug("%s is not described: %s", partition, error)
+    except (TimeoutError, TransportError) as error:
         _log.debug("it is not known whether %s exists: %s", partition, error)
-        return False
-    return any(found.id == partition.partition for found in described.partitions)
+    else:
+        if any(found.id == partition.partition for found in described.partitions):
+            return KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE))
+    return UnknownTopic(partition.topic)
 
 
 class TopicChanges(NamedTuple):

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from afl_stream.kafka.topic_ids import AskIds, hidden_topics, is_described, unlisted
+from afl_stream.kafka.errors import error_of, passes
+from afl_stream.kafka.topic_ids import AskIds, hidden_topics, unknown_partition, unlisted
 from afl_stream.transport import BrokerUnavailable, NotAuthorized, TopicPartition, TransportError, UnknownTopic
 
 TOPIC = "afl.control"
@@ -82,16 +83,44 @@ class Description(NamedTuple):
     partitions: list[Partition]
 
 
-@pytest.mark.parametrize(("number", "exists"), [(0, True), (1, True), (2, False)])
-def test_a_topic_that_is_described_has_the_partitions_that_it_is_described_with(number: int, exists: bool) -> None:
-    def ask(names: Sequence[str]) -> Mapping[str, Future[Any]]:
+class Describing:
+    """A broker that describes a topic of two partitions, and counts the questions."""
+
+    def __init__(self, error: BaseException | None = None) -> None:
+        self.error = error
+        self.asked = 0
+
+    def __call__(self, names: Sequence[str]) -> Mapping[str, Future[Any]]:
+        self.asked += 1
         answer: Future[Any] = Future()
-        answer.set_result(Description([Partition(0), Partition(1)]))
-        return {TOPIC: answer}
+        if self.error is None:
+            answer.set_result(Description([Partition(0), Partition(1)]))
+        else:
+            answer.set_exception(self.error)
+        return dict.fromkeys(names, answer)
 
-    assert is_described(ask, TopicPartition(TOPIC, number)) is exists
+
+@pytest.mark.parametrize(("number", "expected"), [(0, KafkaException), (1, KafkaException), (2, UnknownTopic)])
+def test_a_partition_that_is_described_is_asked_for_again(number: int, expected: type[Exception]) -> None:
+    found = unknown_partition(Describing(), TopicPartition(TOPIC, number))
+
+    assert type(found) is expected
+    assert not isinstance(found, KafkaException) or passes(error_of(found))
 
 
-@pytest.mark.parametrize("error", [refusal(KafkaError.UNKNOWN_TOPIC_OR_PART), TimeoutError()], ids=str)
-def test_a_topic_of_which_no_description_comes_is_not_described(error: BaseException) -> None:
-    assert not is_described(broker_that_says(error), TopicPartition(TOPIC, 0))
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (refusal(KafkaError.UNKNOWN_TOPIC_OR_PART), UnknownTopic),
+        (TimeoutError(), UnknownTopic),
+        (BrokerUnavailable("told to end"), UnknownTopic),
+        (refusal(KafkaError.TOPIC_AUTHORIZATION_FAILED), NotAuthorized),
+        (refusal(KafkaError.LEADER_NOT_AVAILABLE), KafkaException),
+    ],
+    ids=str,
+)
+def test_one_description_says_what_an_unknown_partition_is(error: Exception, expected: type[Exception]) -> None:
+    broker = Describing(error)
+
+    assert type(unknown_partition(broker, TopicPartition(TOPIC, 0))) is expected
+    assert broker.asked == 1
