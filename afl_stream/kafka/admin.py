@@ -59,6 +59,8 @@ _log = logging.getLogger(__name__)
 
 #: How long a start waits for a broker to answer, each time it asks.
 _CONNECT_BACKOFF: Final = Backoff(first_s=0.5, longest_s=5.0)
+#: A start whose broker is silent says so, once, after this time: people wait for commands.
+_REPORTED_AFTER_S: Final = 2.0
 #: How long one request may take.
 REQUEST_TIMEOUT_S: Final = 15.0
 #: The same for a partition's bounds, which readers ask for while they work.
@@ -118,25 +120,27 @@ class KafkaAdmin:
         Raises BrokerUnavailable after `timeout_s`, naming the address and why; AuthenticationFailed and BrokerTooOld
         as soon as they are known.
         """
-        deadline_s = time.monotonic() + timeout_s
-        failures, reported = FailedAttempts(_CONNECT_BACKOFF), False
+        began_s = time.monotonic()
+        deadline_s, reported_at_s = began_s + timeout_s, began_s + _REPORTED_AFTER_S
+        failures, is_reported = FailedAttempts(_CONNECT_BACKOFF), False
         while True:
-            wait_s = failures.next_wait_s()
-            remaining_s = deadline_s - time.monotonic()
+            until_s = deadline_s if is_reported else min(deadline_s, reported_at_s)
+            attempt_s = max(0.1, min(failures.next_wait_s(), until_s - time.monotonic()))
             try:
                 # A lasting error is reported below, once.
                 with WAITS.on("a broker to answer", is_quiet=True):
-                    found = self._metadata(timeout_s=max(0.1, min(wait_s, remaining_s)))
+                    found = self._metadata(timeout_s=attempt_s)
                 if not found.brokers:
                     raise self._connection.unavailable("the cluster tells of no broker")
                 self._require_recent(min(found.brokers))
                 return str(found.cluster_id)
             except BrokerUnavailable as error:
-                if time.monotonic() >= deadline_s:
+                now_s = time.monotonic()
+                if now_s >= deadline_s:
                     raise BrokerUnavailable(f"{error}; gave up after {timeout_s:g} s") from error
-                if not reported:
-                    _log.warning("%s; trying again for %.0f s", error, max(0.0, deadline_s - time.monotonic()))
-                    reported = True
+                if now_s >= reported_at_s and not is_reported:
+                    _log.warning("%s; waiting for it, up to %g s", error, timeout_s)
+                    is_reported = True
 
     def _require_recent(self, broker_id: int) -> None:
         """Raise BrokerTooOld, before anything is done, for a broker that lacks what every part of the loop needs.

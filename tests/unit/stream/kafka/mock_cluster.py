@@ -34,6 +34,10 @@ class MockCluster:
         self._library.rd_kafka_mock_topic_create(self._cluster, name.encode(), 1, 1)
         self._library.rd_kafka_mock_topic_set_error(self._cluster, name.encode(), error)
 
+    def answer_after(self, delay_ms: int) -> None:
+        """Let each answer of the broker take this long."""
+        self._library.rd_kafka_mock_broker_set_rtt(self._cluster, 1, delay_ms)
+
 
 @contextmanager
 def mock_cluster() -> Iterator[MockCluster]:
