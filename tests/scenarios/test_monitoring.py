@@ -327,6 +327,7 @@ def test_no_alert_and_no_total_waits_for_the_second_count_of_a_series(seen: Seen
     # The series of all labels that can be told are there before they are counted.
     evaluator, agent = samples(seen.evaluator), samples(seen.agent)
     assert of(evaluator, "afl_evaluator_dead_letters_total", reason="bad_magic") == 0
+    assert of(evaluator, "afl_evaluator_dead_letters_total", reason="AlreadyExists") == 0
     assert of(evaluator, "afl_evaluator_workflows_ended_total", status="CANCELLED") == 0
     assert of(evaluator, "afl_evaluator_records_total", outcome="rejected") == 0
     assert of(evaluator, "afl_evaluator_external_events_total", happened="raised") == 0

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from afl.core.monitoring.metrics import Family, Metric, Values, by_label, counter, gauge, one
 from afl.engine.model.workflow_rows import ENDED_STATUSES
-from afl_stream.errors import Reason
+from afl_stream.evaluator.dead_letter_reasons import REASONS
 from afl_stream.evaluator.external.event_counts import Happened
 from afl_stream.evaluator.monitoring.observer import ANSWER_TIME, COMMIT_TIME, LATENESS
 from afl_stream.evaluator.outcomes import Outcome
@@ -124,7 +124,7 @@ def _of_stats(stats: ControlStats) -> Iterator[Family]:
     yield by_label(RECORDS, {outcome.value: count for outcome, count in stats.outcomes.items()}, Outcome)
     yield one(DUPLICATES, stats.outcomes.get(Outcome.DUPLICATE, 0))
     yield one(SUPERSEDED, stats.outcomes.get(Outcome.SUPERSEDED, 0))
-    yield by_label(DEAD_LETTERS, stats.dead_letters, Reason)
+    yield by_label(DEAD_LETTERS, stats.dead_letters, REASONS)
     yield one(BATCHES, stats.batches)
     yield one(CONFLICTS, stats.conflicts)
     yield one(POSITIONS_LOST, stats.positions_lost)
