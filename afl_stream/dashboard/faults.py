@@ -25,7 +25,7 @@ from afl_stream.transport import TransportError, UnknownTopic
 from afl_stream.visibility.programs import NoSuchProgram
 from afl_stream.visibility.waiting.explaining import UnknownRun
 from afl_stream.visibility.workflows import NoSuchWorkflow
-from afl_stream.web.guard import MAX_BODY_BYTES, is_api
+from afl_stream.web.guard import CLIENT_GONE, MAX_BODY_BYTES, is_api, is_too_long
 
 _log = logging.getLogger(__name__)
 
@@ -75,8 +75,10 @@ def on_http_error(request: Request, error: Exception) -> Response:
     return answer
 
 
-def on_endless_body(request: Request, _error: Exception) -> Response:
+def on_cut_body(request: Request, _error: Exception) -> Response:
     """Answer a request whose body is longer than it may be, or whose sender has gone."""
+    if not is_too_long(request.scope):
+        return Response(status_code=CLIENT_GONE)
     return told(request, 413, f"a request has {MAX_BODY_BYTES:,} bytes at most", "")
 
 
@@ -93,4 +95,4 @@ def told(request: Request, status: int, text: str, kind: str) -> Response:
     return page(request, "error.html", status_code=status, title=_TITLES.get(status, "Not understood"), text=text)
 
 
-FAULTS: Final = {AFLError: on_error, HTTPException: on_http_error, ClientDisconnect: on_endless_body}
+FAULTS: Final = {AFLError: on_error, HTTPException: on_http_error, ClientDisconnect: on_cut_body}

@@ -30,7 +30,7 @@ from afl_stream.programs.versions import NoSuchVersion
 from afl_stream.transport import RecordTooLarge, TransportError
 from afl_stream.web.access import Access, Principal, Role
 from afl_stream.web.bodies import json_body, json_response
-from afl_stream.web.guard import MAX_BODY_BYTES, Guard
+from afl_stream.web.guard import CLIENT_GONE, MAX_BODY_BYTES, Guard, is_too_long
 from afl_stream.web.parameters import unknown_parameter
 from afl_stream.web.sessions import Sessions
 
@@ -69,7 +69,7 @@ def make_application(gateway: Gateway, access: Access) -> ASGIApp:
         exception_handlers={
             AFLError: _on_error(secrets),
             HTTPException: _on_http_error,
-            ClientDisconnect: _on_endless_body,
+            ClientDisconnect: _on_cut_body,
             Exception: _on_mistake,
         },
     )
@@ -85,8 +85,7 @@ class _Counted:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         began_s = monotonic_s()
-        # A client that is gone before its answer counts as Nginx has it.
-        status = 499
+        status = CLIENT_GONE
 
         async def noting(message: Message) -> None:
             nonlocal status
@@ -175,7 +174,9 @@ def _on_http_error(_request: Request, error: Exception) -> Response:
     return answer
 
 
-def _on_endless_body(_request: Request, _error: Exception) -> Response:
+def _on_cut_body(request: Request, _error: Exception) -> Response:
+    if not is_too_long(request.scope):
+        return Response(status_code=CLIENT_GONE)
     return _told(413, f"a request has {MAX_BODY_BYTES:,} bytes at most", "")
 
 

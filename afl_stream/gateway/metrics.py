@@ -15,7 +15,10 @@ if TYPE_CHECKING:
     from afl_stream.gateway.gateway import Gateway
 
 REQUESTS: Final = counter(
-    "afl_gateway_requests_total", "requests answered, by operation and status", "operation", "status"
+    "afl_gateway_requests_total",
+    "requests answered, by operation and status; 499: the client had gone",
+    "operation",
+    "status",
 )
 REQUEST_TIME: Final = histogram(
     "afl_gateway_request_seconds", "from a request to its answer, long polls and waits included", "operation"

@@ -25,6 +25,10 @@ _SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _PUBLIC: Final = ("/login", "/static/", "/health")
 #: The most bytes of a request's body: a form with inputs, or a pasted program.
 MAX_BODY_BYTES: Final = 4_000_000
+#: The status of a request whose client has gone before its answer, as Nginx counts it; nobody receives it.
+CLIENT_GONE: Final = 499
+#: The name, in a request's state, of the fact that its body was longer than it may be.
+_TOO_LONG: Final = "body_is_too_long"
 _HEADERS: Final[Mapping[str, str]] = {
     "content-security-policy": "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; "
     "object-src 'none'",
@@ -80,7 +84,7 @@ class Guard:
                 refusal = self._unknown(scope)
             else:
                 scope.setdefault("state", {}).update(principal=principal, session_id=session_id)
-        await (self._app if refusal is None else refusal)(scope, _bounded(receive), send_guarded)
+        await (self._app if refusal is None else refusal)(scope, _bounded(scope, receive), send_guarded)
 
     def _refusal(self, scope: Scope, headers: Mapping[str, str]) -> Response | None:
         wait_s = self._requests.wait_s(_address(scope))
@@ -133,7 +137,12 @@ def cookie_text(session_id: str, *, is_secure: bool, max_age_s: int = LIFETIME_S
     return f"{COOKIE}={session_id}; Path=/; Max-Age={max_age_s}; HttpOnly; SameSite=Strict{secure}"
 
 
-def _bounded(receive: Receive) -> Receive:
+def is_too_long(scope: Scope) -> bool:
+    """Return whether a request ended because it was longer than it may be; else its sender has gone."""
+    return bool(scope.get("state", {}).get(_TOO_LONG))
+
+
+def _bounded(scope: Scope, receive: Receive) -> Receive:
     """Return what reads a request, up to the most bytes that it may have: a longer one ends there."""
     got = 0
 
@@ -143,6 +152,7 @@ def _bounded(receive: Receive) -> Receive:
         if message["type"] == "http.request":
             got += len(message.get("body", b""))
             if got > MAX_BODY_BYTES:
+                scope.setdefault("state", {})[_TOO_LONG] = True
                 return {"type": "http.disconnect"}
         return message
 
@@ -183,4 +193,4 @@ def _address(scope: Scope) -> str:
     return client[0] if client else ""
 
 
-__all__ = ["COOKIE", "Guard", "cookie_text", "is_api"]
+__all__ = ["CLIENT_GONE", "COOKIE", "MAX_BODY_BYTES", "Guard", "cookie_text", "is_api", "is_too_long"]

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from starlette.testclient import TestClient
+from starlette.types import Message
 
 from afl.core.clock import ManualClock
 from afl_stream.settings.dashboard import DashboardSettings
 from afl_stream.web.access import DASHBOARD_ROLES, Access, AccessRefused, read_tokens
-from afl_stream.web.guard import MAX_BODY_BYTES
+from afl_stream.web.guard import CLIENT_GONE, MAX_BODY_BYTES
 from afl_stream.web.rates import RateLimit
 from tests.scenarios.dashboard.world import Shop, csrf_of
 
@@ -234,6 +236,30 @@ def test_a_body_without_end_is_not_read(shop: Shop) -> None:
     # One that does not say its length.
     json = {"Content-Type": "application/json"}
     assert browser.post("/api/programs", content=pieces(), headers=json).status_code == 413
+
+
+def test_a_sender_that_goes_away_is_not_told_that_its_body_is_too_long(shop: Shop) -> None:
+    messages: list[Message] = [
+        {"type": "http.request", "body": b"{", "more_body": True},
+        {"type": "http.disconnect"},
+    ]
+    sent: list[Message] = []
+
+    async def receive() -> Message:
+        return messages.pop(0)
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    headers = [(b"host", b"127.0.0.1"), (b"content-type", b"application/json")]
+    scope = {"type": "http", "method": "POST", "path": "/api/programs", "headers": headers, "query_string": b""}
+
+    async def visit() -> None:
+        await shop.application()(scope, receive, send)
+
+    asyncio.run(visit())
+
+    assert sent[0]["status"] == CLIENT_GONE
 
 
 def test_the_files_are_those_of_the_package_alone(shop: Shop) -> None:

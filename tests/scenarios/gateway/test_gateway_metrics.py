@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import logging
+import socket
 from dataclasses import replace
+from itertools import repeat
+
+import pytest
 
 from afl.core.clock import ManualClock
 from afl.core.monitoring.histograms import Histogram
 from afl.core.monitoring.metrics import Distribution, Family, one
+from afl.core.monitoring.status_server import USUAL_NAMES
 from afl_stream.agent.metrics import READ, TURN_AGE, AgentMetrics
 from afl_stream.agent.observer import HANDLER_TIME, AgentObserver
 from afl_stream.gateway.metrics import GATEWAY_METRICS, GatewayMetrics, of_several
+from afl_stream.web.serving import serve
 from tests.eventually import eventually
 from tests.scenarios.gateway.world import CHARGE, Shop, Worker
 
@@ -47,6 +54,29 @@ def test_requests_and_leases_are_counted(shop: Shop) -> None:
         assert value(worker, "afl_gateway_requests_total", "completeEvent", "200") == 1
         assert value(worker, "afl_gateway_requests_total", "other", "404") == 1
         assert value(worker, "afl_gateway_request_seconds", "pollEvents") == 2
+
+
+def test_a_client_that_goes_away_in_its_body_is_not_told_that_it_is_too_long(
+    shop: Shop, caplog: pytest.LogCaptureFixture
+) -> None:
+    with measured(shop).gateway() as worker:
+        served = serve(worker.http.app, "127.0.0.1", 0, USUAL_NAMES, "gateway", on_shutdown=lambda: None)
+        try:
+            host, _, port = served.address.removeprefix("http://").partition(":")
+            with socket.create_connection((host, int(port))) as connection:
+                head = f"POST /v1/runs HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\n"
+                connection.sendall(f"{head}Content-Length: 1000\r\n\r\n{{".encode())
+            eventually(lambda: value(worker, "afl_gateway_requests_total", "startRun", "499") == 1)
+        finally:
+            served.stop()
+        # One that does not say its length, and does not end.
+        endless = worker.http.post(
+            "/v1/runs", content=repeat(b" " * 100_000, 41), headers={"Content-Type": "application/json"}
+        )
+
+        assert endless.status_code == 413
+        assert value(worker, "afl_gateway_requests_total", "startRun", "413") == 1
+    assert [record.getMessage() for record in caplog.records if record.levelno > logging.INFO] == []
 
 
 def test_its_agents_are_told_of_as_one(shop: Shop) -> None:
