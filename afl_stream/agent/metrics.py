@@ -26,6 +26,8 @@ DEFERRED: Final = counter("afl_agent_deferred_total", "events that are answered 
 UPDATES: Final = counter("afl_agent_updates_total", "partial results sent")
 DUPLICATES: Final = counter("afl_agent_duplicates_total", "records of events that were seen before")
 SKIPPED: Final = counter("afl_agent_skipped_total", "events not handled here: done, cancelled, ended", "reason")
+#: The reasons that dead letters of agents have.
+REASONS: Final = (*(reason.value for reason in Reason), PoisonEvent.__name__)
 DEAD_LETTERS: Final = counter("afl_agent_dead_letters_total", "events dead-lettered, by reason", "reason")
 CRASHES: Final = counter("afl_agent_crashes_seen_total", "crashes of earlier processes, on events read here")
 RESENT: Final = counter("afl_agent_resent_total", "answers sent again because sending failed")
@@ -86,7 +88,7 @@ class AgentMetrics:
         yield one(UPDATES, counts.updates)
         yield one(DUPLICATES, counts.duplicates)
         yield by_label(SKIPPED, {"done": counts.skipped, "cancelled": counts.cancelled, "ended": counts.ended})
-        yield by_label(DEAD_LETTERS, self._observer.dead_letters(), (*Reason, PoisonEvent.__name__))
+        yield by_label(DEAD_LETTERS, self._observer.dead_letters(), REASONS)
         yield one(CRASHES, counts.crashes_seen)
         yield one(RESENT, counts.resent)
         yield one(LOST, counts.lost_records)

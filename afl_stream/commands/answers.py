@@ -11,7 +11,7 @@ from afl.core.text.near_names import close_names
 from afl_stream.commands.arguments import common, reason_option
 from afl_stream.commands.completing.values import run_ids
 from afl_stream.commands.invocation import Invocation, open_transport, store_here
-from afl_stream.commands.refusals import CommandRefused, NotFound
+from afl_stream.commands.refusals import CommandRefused, NotFound, no_such_run
 from afl_stream.commands.runs.short_ids import meant_id
 from afl_stream.exit_codes import ExitCode
 
@@ -141,7 +141,7 @@ def waiting_step(store: EngineStore, step_id: str) -> tuple[WorkflowRow, StepDoc
     if row is None:
         if (tombstone := store.tombstone(workflow_id)) is not None:
             raise CommandRefused(f"workflow {workflow_id} has ended as {tombstone.status}, and was purged")
-        raise NotFound("run", workflow_id, "afl-stream status lists them")
+        raise no_such_run(store, workflow_id, "afl-stream status lists them")
     steps = {step.id: step for step in store.load_steps(workflow_id)}
     step = steps.get(step_id)
     if step is None:

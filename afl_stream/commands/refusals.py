@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from afl.core.errors import AFLError
 from afl.core.text.near_names import near_names
+
+if TYPE_CHECKING:
+    from afl.stores.public.persistence import EngineStore
 
 
 class CommandRefused(AFLError):
@@ -24,6 +28,13 @@ def refuse_unused_facets(facets: Sequence[str], registered: Sequence[str]) -> No
             near = near_names(facet, registered)
             hint = f"did you mean {' or '.join(near)}?" if near else f"they are for {', '.join(registered) or 'none'}"
             raise CommandRefused(f"--facet {facet}: the handlers given are not for it; {hint}")
+
+
+def no_such_run(store: EngineStore, workflow_id: str, hint: str = "afl-stream list shows them") -> NotFound:
+    """Return the error for a run that the store does not have, with the ids that may be meant."""
+    from afl_stream.visibility.workflows import near_runs
+
+    return NotFound("run", workflow_id, hint, near_runs(store, workflow_id))
 
 
 class NotFound(AFLError):

@@ -12,7 +12,7 @@ from afl.core.text.near_names import close_names
 from afl_stream.commands.arguments import common, reason_option
 from afl_stream.commands.completing.values import run_ids
 from afl_stream.commands.invocation import Invocation, open_transport, store_here
-from afl_stream.commands.refusals import CommandRefused, NotFound
+from afl_stream.commands.refusals import CommandRefused, NotFound, no_such_run
 from afl_stream.commands.runs.short_ids import meant_id
 from afl_stream.exit_codes import ExitCode
 
@@ -151,5 +151,5 @@ def tried(store: EngineStore, workflow_id: str, action: Action) -> Sequence[str]
     except OperationRefused as error:
         raise CommandRefused(str(error)) from None
     if opened is None:
-        raise NotFound("run", workflow_id, "afl-stream status lists them")
+        raise no_such_run(store, workflow_id, "afl-stream status lists them")
     return opened.steps

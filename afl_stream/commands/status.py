@@ -14,7 +14,7 @@ from afl.core.trace_context import trace_id_of
 from afl_stream.commands.arguments import common
 from afl_stream.commands.completing.values import run_ids
 from afl_stream.commands.invocation import Invocation, described_store
-from afl_stream.commands.refusals import NotFound
+from afl_stream.commands.refusals import NotFound, no_such_run
 from afl_stream.commands.run_status import shown_status
 from afl_stream.commands.sensitive.shown import open_shown_store, reveal_option
 from afl_stream.commands.terminal import Terminal, duration_text, time_text
@@ -120,7 +120,9 @@ def _show_run(
             return
         near = [other for other in known if workflow_id and other.startswith(workflow_id)]
         if len(near) != 1:
-            raise NotFound("run", workflow_id, "afl-stream status lists them", near[:3])
+            if near:
+                raise NotFound("run", workflow_id, "afl-stream status lists them", near[:3])
+            raise no_such_run(store, workflow_id, "afl-stream status lists them")
         row = store.load_workflow(near[0])
         assert row is not None
     documents = current_steps(store.load_steps(row.id), row.execution)

@@ -12,7 +12,7 @@ import click
 from afl.core.clock import SystemClock
 from afl_stream.commands.arguments import common
 from afl_stream.commands.invocation import Invocation, described_store, open_store
-from afl_stream.commands.refusals import CommandRefused, NotFound
+from afl_stream.commands.refusals import CommandRefused, no_such_run
 from afl_stream.commands.terminal import Terminal, one_line, time_text
 from afl_stream.exit_codes import ExitCode
 from afl_stream.limits import MAX_STORE_FILES
@@ -238,7 +238,7 @@ def _named(store: EngineStore, options: PurgeOptions) -> Iterator[WorkflowRow]:
         if row is None:
             if store.tombstone(workflow_id) is not None:
                 continue  # It is done already.
-            raise NotFound("run", workflow_id, "afl-stream status lists them")
+            raise no_such_run(store, workflow_id, "afl-stream status lists them")
         if row.status not in ENDED_STATUSES:
             raise CommandRefused(
                 f"run {workflow_id} is {row.status}: only runs that have ended are purged; "

@@ -115,6 +115,11 @@ class DeadLetters:
         begins = self._topology.dlq("x").removesuffix("x")
         return sorted(name for name in self._transport.admin().topic_names() if name.startswith(begins))
 
+    def facets(self) -> frozenset[str]:
+        """Return the facets whose events have a topic. Raises BrokerUnavailable."""
+        names = filter(self._topology.is_facet_topic, self._transport.admin().topic_names())
+        return frozenset(facet for name in names for facet in self._topology.facets_of(name))
+
     def find(self, chosen: LetterFilter = _EVERY_LETTER, topics: Iterable[str] | None = None) -> list[DeadLetter]:
         """Return the chosen dead letters of these topics (None: of all), from the oldest to the newest.
 

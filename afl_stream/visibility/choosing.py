@@ -9,13 +9,13 @@ from typing import Final
 
 from afl.compiled.program import Kind
 from afl.core.json_objects import read_json
-from afl.core.text.near_names import did_you_mean, near_names
+from afl.core.text.near_names import close_names, did_you_mean, near_names
 from afl.engine.model.visibility import WorkflowFilter
 from afl.engine.types import Value
 from afl.stores.public.persistence import EngineStore
 from afl_stream.errors import StreamError
 from afl_stream.settings.moments import TIME_FORMS, moment_ms
-from afl_stream.visibility.programs import declared_names, full_fingerprints
+from afl_stream.visibility.programs import declared_inputs, declared_names, full_fingerprints
 
 #: The states of runs as they are shown, and as the store has them.
 STATES: Final = {
@@ -104,7 +104,7 @@ def _named(store: EngineStore, names: Sequence[str], kinds: Sequence[Kind]) -> t
 
 
 def unknown_names(store: EngineStore, choice: Choice) -> list[str]:
-    """Return a sentence about each workflow and facet of a choice that no program of the store declares."""
+    """Return a sentence about each workflow, facet and input of a choice that no program of the store declares."""
     told = []
     for what, names, kinds in (("workflow", choice.workflows, (Kind.WORKFLOW,)), ("facet", choice.facets, _FACETS)):
         for name in names:
@@ -112,6 +112,12 @@ def unknown_names(store: EngineStore, choice: Choice) -> list[str]:
                 every = declared_names(store, None, kinds)
                 meant = did_you_mean(near_names(name, [*every, *(one.rpartition(".")[2] for one in every)]))
                 told.append(f"no run has a program with a {what} {name}{f'; {meant}' if meant else ''}")
+    given = dict.fromkeys(_input_of(pair)[0] for pair in choice.inputs)
+    known = declared_inputs(store) if given else []
+    for name in given:
+        if name not in known:
+            meant = did_you_mean(close_names(name, known, 3))
+            told.append(f"no run has a workflow with an input {name}{f'; {meant}' if meant else ''}")
     return told
 
 

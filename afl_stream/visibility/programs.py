@@ -152,6 +152,17 @@ def declared_names(store: EngineStore, name: str | None, kinds: Iterable[Kind]) 
     return sorted(names)
 
 
+def declared_inputs(store: EngineStore) -> list[str]:
+    """Return the names of the inputs of all workflows, in any program of the store."""
+    names: set[str] = set()
+    for fingerprint in store.program_fingerprints():
+        program, _ = _read(store, fingerprint)
+        for found in () if program is None else program.declarations.values():
+            if found.kind is Kind.WORKFLOW:
+                names |= {str(slot["name"]) for slot in found.params}
+    return sorted(names)
+
+
 def is_called(qualified_name: str, name: str) -> bool:
     """Return whether a name means a qualified one: it is the same, or its last part."""
     return qualified_name == name or qualified_name.endswith(f".{name}")

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 
 from afl.core.clock import epoch_ms
-from afl.core.text.near_names import did_you_mean
+from afl.core.text.near_names import close_names, did_you_mean
 from afl.engine.model.store import PAUSED, ErrorRecord, WorkflowFilter, WorkflowPlace, WorkflowRow
 from afl.stores.public.persistence import EngineStore
 from afl_stream.errors import StreamError
@@ -15,16 +15,19 @@ from afl_stream.errors import StreamError
 WAITING = "WAITING"
 #: Ids that are looked at for those that begin alike, and named in an error.
 _MOST_NAMED = 3
+#: Ids that are compared with one that no run has: so many that follow its first character, and its first half.
+_MOST_COMPARED = 1_000
 
 
 class NoSuchWorkflow(StreamError):
-    """No workflow has an id, or begins with it; or several do."""
+    """No workflow has an id, or begins with it; or several do (`near`). `alike`: ids that may be meant."""
 
-    def __init__(self, workflow_id: str, near: Sequence[str] = ()) -> None:
+    def __init__(self, workflow_id: str, near: Sequence[str] = (), alike: Sequence[str] = ()) -> None:
         if len(near) > 1:
             text = f"several runs begin with {workflow_id}: {', '.join(near)}; give more of the id"
         else:
-            text = f"there is no run {workflow_id}{did_you_mean(near)}; afl-stream list shows them"
+            meant = did_you_mean(alike)
+            text = f"there is no run {workflow_id}{f'; {meant}' if meant else ''}; afl-stream list shows them"
         super().__init__(text)
         self.workflow_id, self.near = workflow_id, tuple(near)
 
@@ -121,8 +124,15 @@ def full_id(store: EngineStore, workflow_id: str) -> str:
     near = [found for found in store.workflow_ids(after=workflow_id, limit=_MOST_NAMED) if workflow_id]
     near = [found for found in near if found.startswith(workflow_id)]
     if len(near) != 1:
-        raise NoSuchWorkflow(workflow_id, near)
+        raise NoSuchWorkflow(workflow_id, near, () if near else near_runs(store, workflow_id))
     return near[0]
+
+
+def near_runs(store: EngineStore, workflow_id: str) -> list[str]:
+    """Return ids of runs that resemble one that no run has, best first. Only a part of many runs is compared."""
+    starts = (workflow_id[:1], workflow_id[: len(workflow_id) // 2])
+    known = {found for start in starts for found in store.workflow_ids(after=start, limit=_MOST_COMPARED)}
+    return close_names(workflow_id, sorted(known), _MOST_NAMED)
 
 
 def find_workflow(store: EngineStore, workflow_id: str) -> WorkflowRow:

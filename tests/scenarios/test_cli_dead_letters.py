@@ -77,6 +77,31 @@ def test_filters_choose_by_reason_hop_text_and_time(refused: CommandLine) -> Non
     assert places(refused, "--until", "1h") == {}
 
 
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--reason", "bad_jsn"), "no dead letter has a reason bad_jsn; did you mean bad_json"),
+        (("--reason", "NothingToCancl"), "did you mean NothingToCancel"),
+        (("--facet", "net.Noat"), "no topic carries events of a facet net.Noat; did you mean net.Note"),
+        (("--facet", "Note"), "did you mean net.Note?"),
+    ],
+)
+@pytest.mark.parametrize("command", [("list",), ("replay", "--all"), ("drop", "--all")], ids=lambda words: words[0])
+def test_a_filter_that_no_letter_can_have_is_told_with_what_may_be_meant(
+    refused: CommandLine, command: tuple[str, ...], words: tuple[str, ...], told: str
+) -> None:
+    found = refused("dlq", *command, *words)
+
+    assert found.code == 0
+    assert told in found.err
+    assert refused("dlq", *command, *words, "--json").err == ""
+
+
+def test_a_filter_that_a_letter_can_have_is_not_doubted(refused: CommandLine) -> None:
+    for words in (("--reason", "bad_json"), ("--facet", "net.Note"), ("--workflow", "w3"), ("--step", "w1:0a")):
+        assert refused("dlq", "list", *words).err == "no dead letters that fit\n"
+
+
 def test_an_event_that_cannot_be_read_is_listed_by_its_facet(deployed: CommandLine) -> None:
     send(deployed, "afl.events.net.Note", b"w1:0a", b"\x00 no event")
     deployed("agent", "--handlers", deployed.handlers, "--until-idle")

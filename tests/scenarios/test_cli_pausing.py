@@ -66,6 +66,24 @@ def test_what_is_to_be_paused_has_to_be_one_thing_that_there_is(
     assert told in called.err
 
 
+def test_the_pause_of_a_run_that_is_not_there_says_so(waiting: CommandLine) -> None:
+    assert waiting("dev", waiting.program, "--input", "hosts=[]", "--id", "order-17").code == 1
+    mistyped, later = waiting("pause", "--workflow", "order-71"), waiting("pause", "--workflow", "x-1")
+
+    assert (mistyped.code, later.code) == (0, 0)
+    assert "there is no run order-71 in the store yet; did you mean order-17?" in mistyped.err
+    assert "there is no run x-1 in the store yet: it is held as soon as it is started" in later.err
+    assert waiting("pause", "--workflow", "order-17").err == ""
+    assert waiting("resume", "--workflow", "order-71").err.startswith("still paused")
+
+
+def test_the_pause_of_a_run_that_has_ended_says_so(waiting: CommandLine) -> None:
+    assert waiting("cancel", "w1").code == 0
+    assert waiting("evaluator", "--until-idle").code == 0
+
+    assert "run w1 has ended as CANCELLED: nothing of it is held" in waiting("pause", "--workflow", "w1").err
+
+
 def test_pause_alone_says_what_is_paused(waiting: CommandLine) -> None:
     assert waiting("pause").err == "nothing is paused\n"
     assert waiting("pause", "--all", "--reason", "a move").code == 0

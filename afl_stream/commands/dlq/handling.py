@@ -12,6 +12,7 @@ from afl_stream.commands.arguments import common
 from afl_stream.commands.dlq.choosing import Choice, choosing, opened_letters
 from afl_stream.commands.dlq.listing import show_letters
 from afl_stream.commands.dlq.showing import not_found
+from afl_stream.commands.dlq.unmatched import remark_on_unmatched
 from afl_stream.commands.refusals import CommandRefused
 from afl_stream.exit_codes import ExitCode
 
@@ -153,6 +154,8 @@ def _handled(
         chosen = wanted.choice.filter(replayed=wanted.replayed, dropped=False)
         if not wanted.places:
             places = [str(letter.place) for letter in letters.find(chosen)]
+            if not places:
+                remark_on_unmatched(invocation, letters, wanted.choice)
         try:
             if wanted.dry_run:
                 _show_only(terminal, letters, places, verb)

@@ -9,6 +9,7 @@ import click
 
 from afl_stream.commands.arguments import common
 from afl_stream.commands.dlq.choosing import Choice, choosing, letter_document, opened_letters, state_of
+from afl_stream.commands.dlq.unmatched import remark_on_unmatched
 from afl_stream.commands.terminal import Terminal, time_text
 from afl_stream.exit_codes import ExitCode
 
@@ -46,6 +47,8 @@ def list_command(invocation: Invocation, choice: Choice, handled: bool, limit: i
             return ExitCode.OK
         if shown:
             show_letters(terminal, letters, shown)
+        elif not found:
+            remark_on_unmatched(invocation, letters, choice)
     _remark(terminal, invocation, found, wanted, shown, is_chosen=choice.is_given)
     return ExitCode.OK
 

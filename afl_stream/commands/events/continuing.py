@@ -10,7 +10,7 @@ import click
 from afl_stream.commands.arguments import common, inputs_document_option, inputs_option, reason_option
 from afl_stream.commands.completing.values import run_ids
 from afl_stream.commands.invocation import Invocation, open_transport, store_here
-from afl_stream.commands.refusals import CommandRefused, NotFound
+from afl_stream.commands.refusals import CommandRefused, no_such_run
 from afl_stream.commands.runs.short_ids import meant_id
 from afl_stream.exit_codes import ExitCode
 
@@ -96,7 +96,7 @@ def _checked(
     if row is None:
         if (tombstone := store.tombstone(workflow_id)) is not None:
             raise CommandRefused(f"workflow {workflow_id} has ended as {tombstone.status}, and was purged")
-        raise NotFound("run", workflow_id, "afl-stream status lists them")
+        raise no_such_run(store, workflow_id, "afl-stream status lists them")
     if row.status in ENDED_STATUSES:
         raise CommandRefused(f"workflow {workflow_id} has ended: it is {row.status}; reset runs it again")
     if fingerprint is None:

@@ -10,7 +10,7 @@ import click
 from afl_stream.commands.arguments import common
 from afl_stream.commands.completing.values import run_ids
 from afl_stream.commands.invocation import Invocation, described_store
-from afl_stream.commands.refusals import NotFound
+from afl_stream.commands.refusals import NotFound, no_such_run
 from afl_stream.commands.runs.topics_beside import record_reader
 from afl_stream.commands.sensitive.shown import open_shown_store, reveal_option
 from afl_stream.commands.terminal import Terminal, time_text, value_text
@@ -75,8 +75,8 @@ def history_command(
         is_purged = row is None and store.tombstone(workflow_id) is not None
         if run is not None:
             transitions = timeline_of(store, run, execution)
-    if row is None and not rows and not is_purged:
-        raise NotFound("run", workflow_id, "afl-stream list shows them")
+        elif not rows and not is_purged:
+            raise no_such_run(store, workflow_id)
     if row is not None and execution is not None and execution > row.execution_number:
         raise NotFound("execution", f"{execution} of {workflow_id}", f"its last is {row.execution_number}")
     gaps = () if run is None or run.records is None else run.records.gaps

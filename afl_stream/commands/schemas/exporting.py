@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import click
 
+from afl.core.text.near_names import near_names
 from afl_stream.commands.arguments import common, files_argument
 from afl_stream.commands.invocation import Invocation
 from afl_stream.commands.refusals import CommandRefused, NotFound
@@ -53,7 +54,7 @@ def export_command(
     for facet in facets:
         if facet not in found:
             hint = "these files do not declare it" if files else "no deployed program declares it"
-            raise NotFound("event facet", facet, hint, sorted(found)[:3])
+            raise NotFound("event facet", facet, hint, near_names(facet, sorted(found)))
     chosen = {
         facet: documents.avro if form == "avro" else documents.json_schema
         for facet, documents in found.items()

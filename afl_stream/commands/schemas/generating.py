@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import click
 
+from afl.core.text.near_names import near_names
 from afl_stream.commands.arguments import common, files_argument
 from afl_stream.commands.invocation import Invocation
 from afl_stream.commands.refusals import CommandRefused, NotFound
@@ -43,7 +44,7 @@ def generate_command(
     found = ProgramSchemas(compile_program(files, terminal, invocation.strictness)).schemas
     for facet in facets:
         if facet not in found:
-            raise NotFound("event facet", facet, "it is not declared in these files", sorted(found)[:3])
+            raise NotFound("event facet", facet, "it is not declared in these files", near_names(facet, sorted(found)))
     chosen = {facet: json.loads(found[facet].text) for facet in sorted(facets or found)}
     if not chosen:
         raise CommandRefused("these files declare no event facet, so that there is no schema")

@@ -10,7 +10,7 @@ from afl.core.clock import epoch_ms
 from afl_stream.commands.arguments import common
 from afl_stream.commands.completing.values import run_ids
 from afl_stream.commands.invocation import Invocation, open_store
-from afl_stream.commands.refusals import CommandRefused, NotFound
+from afl_stream.commands.refusals import CommandRefused, no_such_run
 from afl_stream.exit_codes import ExitCode
 
 if TYPE_CHECKING:
@@ -75,7 +75,8 @@ def _refuse_running(invocation: Invocation, config: StreamConfig, workflow_id: s
     with open_store(config) as store:
         row = store.load_workflow(workflow_id)
         if row is None and store.tombstone(workflow_id) is None:
-            raise NotFound("run", workflow_id, "afl-stream status lists them; --force erases an id that is not here")
+            hint = "afl-stream status lists them; --force erases an id that is not here"
+            raise no_such_run(store, workflow_id, hint)
     if row is not None and row.status not in ENDED_STATUSES:
         cancel = invocation.command_line("cancel", workflow_id)
         raise CommandRefused(

@@ -11,7 +11,7 @@ import click
 from afl_stream.commands.arguments import common, reason_option
 from afl_stream.commands.completing.values import run_ids
 from afl_stream.commands.invocation import Invocation, open_transport
-from afl_stream.commands.refusals import CommandRefused, NotFound
+from afl_stream.commands.refusals import CommandRefused, NotFound, no_such_run
 from afl_stream.commands.runs.short_ids import meant_id
 from afl_stream.commands.versions.judging import (
     MoveDoesNotFit,
@@ -149,7 +149,7 @@ def _move_one(here: _Here) -> ExitCode:
     if here.store is not None and row is None:
         if (tombstone := here.store.tombstone(workflow_id)) is not None:
             raise CommandRefused(f"workflow {workflow_id} has ended as {tombstone.status}, and was purged")
-        raise NotFound("run", workflow_id, "afl-stream list shows them")
+        raise no_such_run(here.store, workflow_id)
     name = None if row is None else row.name
     moved = _Moved(
         workflow_id=workflow_id,
@@ -177,6 +177,7 @@ def _move_one(here: _Here) -> ExitCode:
 
 def _move_all(here: _Here) -> ExitCode:
     from afl.compiled.program import Kind
+    from afl.core.text.near_names import near_names
     from afl.engine.model.store import PAUSED, RUNNING
     from afl.engine.model.visibility import WorkflowFilter
     from afl_stream.visibility.programs import declared_names
@@ -188,7 +189,8 @@ def _move_all(here: _Here) -> ExitCode:
     names = declared_names(store, options.workflow, {Kind.WORKFLOW})
     if len(names) != 1:
         hint = "afl-stream programs list shows those that have runs"
-        raise NotFound("workflow", options.workflow, hint, names)
+        near = names or near_names(options.workflow, declared_names(store, None, {Kind.WORKFLOW}))
+        raise NotFound("workflow", options.workflow, hint, near)
     to, already, moves = _version(here, names[0]), 0, list[_Moved]()
     rows = list(all_workflows(store, WorkflowFilter(statuses=(RUNNING, PAUSED), names=names)))
     for row in rows:

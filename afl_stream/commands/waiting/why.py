@@ -11,7 +11,7 @@ import click
 from afl_stream.commands.arguments import common
 from afl_stream.commands.completing.values import run_ids
 from afl_stream.commands.invocation import Invocation, described_store, open_store, open_transport, store_here
-from afl_stream.commands.refusals import NotFound
+from afl_stream.commands.refusals import NotFound, no_such_run
 from afl_stream.exit_codes import ExitCode
 from afl_stream.settings.store_files import is_store_at
 
@@ -50,9 +50,9 @@ def why_command(invocation: Invocation, workflow_id: str) -> ExitCode:
         try:
             report = explain(config, found, store=store, transport=transport, unknown=unknown)
         except UnknownRun as error:
-            raise NotFound(
-                "run", workflow_id, "no start of it waits either; afl-stream status lists the runs"
-            ) from error
+            hint = "no start of it waits either; afl-stream status lists the runs"
+            told = NotFound("run", workflow_id, hint) if store is None else no_such_run(store, workflow_id, hint)
+            raise told from error
     if terminal.as_json:
         terminal.document(report_document(invocation, report))
         return ExitCode.OK

@@ -2,6 +2,7 @@
 
 #: Modules that other packages import; the others are private to this one.
 PUBLIC_MODULES = (
+    "dead_letter_reasons",
     "health",
     "metrics",
     "observer",

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from afl.core.monitoring.metrics import Family, Metric, Values, by_label, counter, gauge, one
 from afl.engine.model.workflow_rows import ENDED_STATUSES
-from afl_stream.evaluator.dead_letter_reasons import REASONS
 from afl_stream.evaluator.external.event_counts import Happened
+from afl_stream.evaluator.monitoring.dead_letter_reasons import REASONS
 from afl_stream.evaluator.monitoring.observer import ANSWER_TIME, COMMIT_TIME, LATENESS
 from afl_stream.evaluator.outcomes import Outcome
 

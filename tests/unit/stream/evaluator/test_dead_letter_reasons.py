@@ -13,7 +13,7 @@ import pytest
 
 import afl_stream.evaluator
 from afl_stream.errors import IdRefused, NewerFormat, SchemaUnavailable, Unreadable
-from afl_stream.evaluator.dead_letter_reasons import REASONS, REFUSING
+from afl_stream.evaluator.monitoring.dead_letter_reasons import REASONS, REFUSING
 from afl_stream.evaluator.refusals import REFUSALS
 from afl_stream.event_errors import EventDropped
 from afl_stream.wire.dead_letters import reason_of

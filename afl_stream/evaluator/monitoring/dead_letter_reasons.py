@@ -4,29 +4,27 @@ from __future__ import annotations
 
 from typing import Final
 
-from afl.compiled.errors import AmbiguousName, ProgramError, ProgramVersionError, UnknownName, WrongFingerprint
+from afl.compiled.program import AmbiguousName, ProgramError, ProgramVersionError, UnknownName, WrongFingerprint
 from afl.core.text.exception_text import class_name
 from afl.core.values import ValueRefused
 from afl.engine.errors import (
     EvaluationError,
     InputError,
     InputTypeMismatch,
+    IterationLimitReached,
     MissingInput,
+    NestingTooDeep,
+    PayloadTooLarge,
     ScriptsNotAllowed,
+    StateTooLarge,
+    StepLimitReached,
     StoreCorrupt,
     UnknownFacet,
     UnknownInput,
-)
-from afl.engine.errors import ReferenceError as UnresolvedReference
-from afl.engine.limit_errors import (
-    IterationLimitReached,
-    NestingTooDeep,
-    PayloadTooLarge,
-    StateTooLarge,
-    StepLimitReached,
     ValueTooDeep,
     ValueTooLarge,
 )
+from afl.engine.errors import ReferenceError as UnresolvedReference
 from afl.engine.operations.operation_errors import (
     AlreadyOnVersion,
     NothingToMove,
