@@ -231,7 +231,6 @@ def test_a_node_that_fails_ends_the_command_with_1_and_is_named(shop: Shop) -> N
         (("null",), "null is no input"),
         (("--request", "r1", "--topic", "said"), "--topic goes with INPUT"),
         (("1", "--topic", "sad"), "--topic sad: workflow review takes answers on said"),
-        (("1", "--remote"), "--remote is for a cluster"),
     ],
 )
 def test_a_call_that_means_nothing_is_refused(shop: Shop, words: tuple[str, ...], said: str) -> None:

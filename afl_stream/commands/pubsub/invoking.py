@@ -1,4 +1,4 @@
-"""The command `pubsub invoke`: a request to a workflow, in this process or through the cluster."""
+"""The command `pubsub invoke`: a request to a workflow, in this process or to workers."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class InvokeOptions:
 @click.argument("given", metavar="[INPUT]", required=False)
 @click.option("--request", "request_id", metavar="ID", help="The request's id; the same id again goes on with it.")
 @click.option("--topic", metavar="NAME", help="The topic that INPUT answers on, where several questions are open.")
-@click.option("--remote", is_flag=True, help="Through the cluster: the workers of `pubsub run` do the work.")
+@click.option("--remote", is_flag=True, help="Ask the workers of `pubsub run`, on a cluster or on the embedded log.")
 @click.option(
     "--timeout",
     "timeout_s",
@@ -123,7 +123,9 @@ def invoke_command(
         topic=topic,
         timeout_s=timeout_s,
     )
-    send = _through_the_cluster if remote else _here
+    if remote:
+        _require_workers(invocation, workflow)
+    send = _through_workers if remote else _here
     steps = NextSteps(invocation=invocation, workflow=workflow, request_id=options.request_id, is_remote=remote)
     try:
         reached = asyncio.run(send(invocation, loaded, options))
@@ -161,9 +163,17 @@ async def _here(invocation: Invocation, workflow: EventDrivenWorkflow, options: 
     return Reached(None, ()) if stored is None else _reached(workflow, stored)
 
 
-async def _through_the_cluster(
-    invocation: Invocation, workflow: EventDrivenWorkflow, options: InvokeOptions
-) -> Reached:
+def _require_workers(invocation: Invocation, workflow: str) -> None:
+    """Refuse a request to workers where none can run: the embedded log has no holder that lets this command in."""
+    if not invocation.is_shared():
+        worker = invocation.command_line("pubsub", "run", workflow)
+        raise CommandRefused(
+            f"--remote asks workers, and no process serves the embedded log {invocation.settings().log_path}; run one "
+            f"beside this: {worker}; or name a cluster with --bootstrap HOST:PORT or kafka.bootstrap"
+        )
+
+
+async def _through_workers(invocation: Invocation, workflow: EventDrivenWorkflow, options: InvokeOptions) -> Reached:
     """Send the request to the workers, and return how it stands when they are done."""
     from afl_stream.pubsub.event_stores.store import RequestStatus
     from afl_stream.pubsub.hosting.client import WorkflowClient
@@ -171,12 +181,10 @@ async def _through_the_cluster(
     from afl_stream.pubsub.model.context import InvokeContext
 
     config, terminal = invocation.settings(), invocation.terminal()
-    if not config.is_kafka:
-        raise CommandRefused("--remote is for a cluster: name one with --bootstrap HOST:PORT or kafka.bootstrap")
     with open_transport(config) as transport:
         call = await _call_to_workers(invocation, workflow, options, transport)
         async with WorkflowClient(workflow, transport, WorkerConfig(stream=config)) as client:
-            terminal.remark(f"request {options.request_id} to {workflow.name}, through the cluster")
+            terminal.remark(f"request {options.request_id} to {workflow.name}, to its workers")
             options.has_begun = True
             context = InvokeContext(assistant_request_id=options.request_id, invoke_id=call.invoke_id)
             events = client.invoke(context, options.data, topic=call.topic, timeout_s=options.timeout_s)
