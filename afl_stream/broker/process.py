@@ -1,5 +1,6 @@
 """One Java process: started in the background, stopped by its own id, never mistaken for another."""
 
+import atexit
 import os
 import signal
 import subprocess
@@ -17,6 +18,15 @@ _INTERVAL_S = 0.02
 #: The processes that this one started, until they are found to have ended. They are kept so that the exit code is read
 #: also of a process that is found by its id alone, and no zombie stays.
 _CHILDREN: "dict[int, subprocess.Popen[bytes]]" = {}
+
+
+@atexit.register
+def _leave_children() -> None:
+    """Leave the children that go on to those whom they serve, or to their guardians: another worker of a test run."""
+    for child in _CHILDREN.values():
+        if child.poll() is None:
+            # Popen warns of a child without an exit code when it is collected, and has no other way to be done with it.
+            child.returncode = 0
 
 
 class JavaProcess:

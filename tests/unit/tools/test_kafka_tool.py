@@ -12,7 +12,7 @@ from afl_stream.broker.errors import JarsMissing, JavaMissing, NotThisBroker
 from afl_stream.broker.jars import jars_of
 from afl_stream.broker.java import find_java, java_version
 from afl_stream.broker.ports import free_ports, is_free
-from afl_stream.broker.process import leash_to, process_exists
+from afl_stream.broker.process import JavaProcess, leash_to, process_exists
 from afl_stream.broker.settings import BrokerSettings, Listener, new_cluster_id
 from tests.eventually import eventually
 from tests.worlds.requirements import missing, required_tool
@@ -44,6 +44,27 @@ def test_a_program_on_the_leash_has_its_own_id_and_exit_code() -> None:
 
     assert program.returncode == 7
     eventually(lambda: not process_exists(program.pid))
+
+
+_STARTS_ONE = """
+import sys
+from pathlib import Path
+from afl_stream.broker.process import JavaProcess
+
+command = [sys.executable, "-c", "import signal; signal.pause()"]
+print(JavaProcess.start(command, log_path=Path(sys.argv[1]), guardian_pid=int(sys.argv[2])).pid)
+"""
+
+
+def test_a_process_that_serves_others_is_left_to_them_without_a_word(tmp_path: Path) -> None:
+    command = [sys.executable, "-W", "default::ResourceWarning", "-c", _STARTS_ONE, str(tmp_path / "log")]
+    started = subprocess.run([*command, str(os.getpid())], capture_output=True, text=True, check=True, cwd=_ROOT)
+    process = JavaProcess(int(started.stdout))
+    try:
+        assert started.stderr == ""
+        assert process.is_running
+    finally:
+        process.kill()
 
 
 def test_free_ports_differ_and_keep_clear_of_those_of_outgoing_connections() -> None:
