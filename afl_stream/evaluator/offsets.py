@@ -274,8 +274,9 @@ class StoredOffsets:
 def _bounds_of_listed(consumer: Consumer, partition: TopicPartition) -> Watermarks:
     """Return the bounds of a partition whose topic the broker has just listed. Raises BrokerUnavailable.
 
-    A broker that starts or stops may know a topic one moment and not the next. If it was deleted in between, the next
-    look does not list it.
+    A broker that starts or stops may know a topic one moment and not the next, and brokers may disagree: one lists it,
+    and another, asked for its description, does not know it yet. If it was deleted in between, the next look does not
+    list it.
     """
     try:
         return consumer.watermarks(partition)

@@ -13,7 +13,7 @@ from confluent_kafka import KafkaError, KafkaException
 from afl.core.clock import MonotonicClock, monotonic_s
 from afl.core.process.stopping import PROCESS_STOP, Stop
 from afl_stream.acls import hidden_topic
-from afl_stream.kafka.errors import error_of, passes
+from afl_stream.kafka.errors import error_of, is_silence, passes
 from afl_stream.kafka.waits import result_of
 from afl_stream.transport import NotAuthorized, TopicPartition, TransportError, UnknownTopic, is_another_topic
 
@@ -63,11 +63,11 @@ def unlisted(ask: AskIds, topic: str) -> UnknownTopic | NotAuthorized:
     return hidden_topic(topic) if topic in hidden_topics(ask, [topic]) else UnknownTopic(topic)
 
 
-def unknown_partition(ask: AskIds, partition: TopicPartition) -> KafkaException | UnknownTopic | NotAuthorized:
-    """Return the error for a partition that its leader says it does not know; not told anything else, it is missing.
+def unknown_partition(ask: AskIds, partition: TopicPartition) -> KafkaException | TransportError:
+    """Return the error for a partition that its leader says it does not know: it is missing, if a description says so.
 
     A broker that stood still, or has just started, may not know a partition of its own for a moment: the error of one
-    that is described, or that has no leader yet, is a KafkaException that passes.
+    that is described, or that has no leader yet, is a KafkaException that passes; without an answer nothing is known.
     """
     try:
         (answer,) = ask([partition.topic]).values()
@@ -75,11 +75,14 @@ def unknown_partition(ask: AskIds, partition: TopicPartition) -> KafkaException 
     except KafkaException as error:
         if error_of(error).code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
             return hidden_topic(partition.topic)
-        if passes(error_of(error)):
+        if passes(error_of(error)) or is_silence(error):
             return error
         _log.debug("%s is not described: %s", partition, error)
-    except (TimeoutError, TransportError) as error:
-        _log.debug("it is not known whether %s exists: %s", partition, error)
+    except TimeoutError:
+        return KafkaException(KafkaError(KafkaError._TIMED_OUT))
+    except TransportError as error:
+        # Such as that this process was told to end.
+        return error
     else:
         if any(found.id == partition.partition for found in described.partitions):
             return KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE))

@@ -112,8 +112,10 @@ def test_a_partition_that_is_described_is_asked_for_again(number: int, expected:
     ("error", "expected"),
     [
         (refusal(KafkaError.UNKNOWN_TOPIC_OR_PART), UnknownTopic),
-        (TimeoutError(), UnknownTopic),
-        (BrokerUnavailable("told to end"), UnknownTopic),
+        (refusal(KafkaError.UNSUPPORTED_VERSION), UnknownTopic),
+        (TimeoutError(), KafkaException),
+        (refusal(KafkaError._TIMED_OUT), KafkaException),
+        (BrokerUnavailable("told to end"), BrokerUnavailable),
         (refusal(KafkaError.TOPIC_AUTHORIZATION_FAILED), NotAuthorized),
         (refusal(KafkaError.LEADER_NOT_AVAILABLE), KafkaException),
     ],
