@@ -264,7 +264,7 @@ def test_a_handler_that_takes_too_long_fails_its_step_and_its_late_result_is_ign
             release.wait()
         return {"n": payload["n"]}
 
-    agent.register(PAY, handle, timeout_ms=20)
+    agent.register(PAY, handle, timeout_ms=500)
     agent.run_once(1)
     release.set()
     agent.run_once(0)
