@@ -84,8 +84,7 @@ class Audit:
         self._topology = topology if topology is not None else Topology(config.stream)
         self._codec = codec
         self._schemas: DeploymentCodec | None = None
-        self._probe = probe
-        self._clock_s = clock_s
+        self._probe, self._clock_s = probe, clock_s
         self._reader: GroupReader | None = None
         #: What was wrong with the broker when the audit ended.
         self._last_problem: str | None = None
@@ -110,16 +109,14 @@ class Audit:
         self._retry_at_s = float("-inf")
         self._counts = AuditCounts()
         self._counts_lock = Lock()
-        self._is_stopping = False
-        self._is_dead = False
+        self._is_stopping = self._is_dead = False
         self.progress = ReaderProgress(clock_s)
 
     @property
     def group(self) -> str | None:
         """The group that the audit reads in, or None without one."""
-        if self.config.alone is not None:
-            return None
-        return self.config.group or default_group(self.config.stream)
+        config = self.config
+        return None if config.alone is not None else config.group or default_group(config.stream)
 
     @property
     def is_stopping(self) -> bool:
@@ -207,8 +204,7 @@ class Audit:
         reader = self._reader
         assert reader is not None
         self.progress.turned(reader.consumer, lambda p: at.offset + 1 if (at := self._written.get(p)) else None)
-        backoff_s = reader.backoff_s()
-        if backoff_s is not None:
+        if (backoff_s := reader.backoff_s()) is not None:
             PROCESS_STOP.wait(min(backoff_s, timeout_s))
         try:
             return self._turn(reader, timeout_s)
@@ -224,26 +220,19 @@ class Audit:
 
     def close(self) -> None:
         """Commit what is written, leave the group, close the sink."""
-        with ExitStack() as closing:
-            # The last first, and each of them also when another one fails.
-            closing.callback(self._sink.close)
-            if self._schemas is not None:
-                closing.callback(self._schemas.close)
-            if self._reader is not None:
-                self._last_problem = self._reader.problem
-                try:
-                    if not self._is_dead:
-                        self._leave(self._reader)
-                finally:
-                    self._reader = None
-
-    def _leave(self, reader: GroupReader) -> None:
         try:
-            self._sync()
-        except Exception:
-            reader.leave()
-            raise
-        reader.leave()
+            # The last first, and each of them also when another one fails.
+            with ExitStack() as closing:
+                closing.callback(self._sink.close)
+                if self._schemas is not None:
+                    closing.callback(self._schemas.close)
+                if self._reader is not None:
+                    self._last_problem = self._reader.problem
+                    if not self._is_dead:
+                        closing.callback(self._reader.leave)
+                        self._sync()
+        finally:
+            self._reader = None
 
     def _turn(self, reader: GroupReader, timeout_s: float) -> int:
         reader.hold({partition for partition, queue in self._queues.items() if queue.records})
