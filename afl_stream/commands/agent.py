@@ -25,7 +25,7 @@ from afl_stream.commands.arguments import (
     until_idle_option,
 )
 from afl_stream.commands.invocation import Invocation, open_store, open_transport
-from afl_stream.commands.refusals import refuse_unused_facets
+from afl_stream.commands.refusals import not_named, refuse_unused_facets
 from afl_stream.exit_codes import ExitCode
 
 if TYPE_CHECKING:
@@ -163,6 +163,10 @@ def _run(
             agent.load_handlers(argument)
         if handlers:
             refuse_unused_facets(facets, agent.registered_names())
+        if len(handlers) == 1 and (more := not_named(facets, agent.registered_names())):
+            terminal.warn(
+                f"Note: {handlers[0]} names its facets itself, so --facet leaves none out: also {', '.join(more)}"
+            )
         tune_collector()
         agent.start()
         stop = StopFlag()

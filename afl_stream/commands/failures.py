@@ -48,6 +48,7 @@ from afl_stream.pubsub.event_stores.errors import EventStoreUnavailable, EventSt
 from afl_stream.pubsub.hosting.failures import RequestFailed, RequestNotAnswered
 from afl_stream.pubsub.hosting.topics import PartitionsNotEqual, WorkflowTopicMissing
 from afl_stream.pubsub.running.errors import EventsNotStored
+from afl_stream.settings.store_parts import StorePartsUnreadable
 from afl_stream.transport import NotAuthorized, TransportError, UnknownTopic
 from afl_stream.visibility.programs import NoSuchProgram
 from afl_stream.visibility.workflows import NoSuchWorkflow
@@ -75,6 +76,7 @@ _CODES: tuple[tuple[type[BaseException] | tuple[type[BaseException], ...], ExitC
     ((SchemaUnavailable, SchemaUnknown, TransportError, RegistryUnavailable), ExitCode.UNAVAILABLE),
     ((ScriptsNotIsolated, ScriptWorkerUnavailable), ExitCode.UNAVAILABLE),
     ((StoreCorrupt, StoreUnavailable, ForeignStore, VersionMismatchError), ExitCode.UNAVAILABLE),
+    (StorePartsUnreadable, ExitCode.UNAVAILABLE),
     ((RecordsLost, OffsetsLost), ExitCode.UNAVAILABLE),
     (WrongStore, ExitCode.UNAVAILABLE),
     # Wrong as it was given, as the rest of ours is: programs, handler modules, settings, ids and values.

@@ -37,6 +37,12 @@ def no_such_run(store: EngineStore, workflow_id: str, hint: str = "afl-stream li
     return NotFound("run", workflow_id, hint, near_runs(store, workflow_id))
 
 
+def not_named(facets: Sequence[str], registered: Sequence[str]) -> list[str]:
+    """Return the facets with a handler that `--facet` does not name; none where it names none."""
+    short = {facet.rpartition(".")[2] for facet in facets}
+    return [name for name in registered if facets and name not in facets and name.rpartition(".")[2] not in short]
+
+
 class NotFound(AFLError):
     """An error for a command whose object does not exist."""
 

@@ -48,9 +48,13 @@ def is_store_at(path: Path) -> bool:
     if path.exists():
         return True
     # Of divided stores, which most processes have no part of.
-    from afl_stream.settings.store_parts import parts_path
+    from afl_stream.settings.store_parts import StorePartsUnreadable, parts_of, parts_path
 
-    return parts_path(path).exists()
+    try:
+        return parts_of(path) is not None or parts_path(path).exists()
+    except StorePartsUnreadable:
+        # Opening it says what is wrong.
+        return True
 
 
 def find_store_file(data_dir: Path, *, is_kafka: bool, named: str | None = None) -> StoreFile:

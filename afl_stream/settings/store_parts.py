@@ -103,7 +103,7 @@ def parts_of(base: Path) -> StoreParts | None:
     path = parts_path(base)
     try:
         text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         if not base.exists() and any(base.parent.glob(f"{_escaped(base.stem)}-*-of-*{_escaped(base.suffix)}")):
             raise StorePartsUnreadable(path, "there is no such file beside the parts of a store") from None
         return None

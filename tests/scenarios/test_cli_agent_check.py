@@ -29,6 +29,13 @@ def test_handlers_of_all_facets_are_right(line: CommandLine) -> None:
     assert checked.out.splitlines() == ["net.Ping: handled", "net.Note: handled"]
 
 
+def test_a_facet_that_leaves_none_out_is_told(line: CommandLine) -> None:
+    called = line.deployed()("agent", "--handlers", line.handlers, "--facet", "Ping", "--until-idle")
+
+    assert called.code == 0
+    assert "names its facets itself, so --facet leaves none out: also net.Note" in called.err
+
+
 def test_what_has_no_counterpart_is_named_with_what_was_meant(line: CommandLine) -> None:
     others = line.file("others.py", OTHERS)
 

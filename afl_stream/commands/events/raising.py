@@ -100,7 +100,7 @@ def raise_command(
             status = row.status
     if receipt.outcome is EventOutcome.REFUSED and receipt.reason is not None:
         raise RefusedByEvaluator(workflow_id, receipt.reason)
-    _report(invocation, receipt, status, is_unknown=is_unknown)
+    report(invocation, receipt, status, is_unknown=is_unknown)
     if meant and receipt.outcome in (None, EventOutcome.QUEUED):
         named = " and ".join(meant)
         invocation.terminal().warn(f"Note: {workflow_id} waits for event {named}, not for {name}: is that meant?")
@@ -134,11 +134,10 @@ def _given_data(workflow_id: str, name: str, text: str | None) -> Value:
     return json_value(text, "DATA", remedy=remedy)
 
 
-def _report(invocation: Invocation, receipt: EventReceipt, status: str | None, *, is_unknown: bool) -> None:
+def report(invocation: Invocation, receipt: EventReceipt, status: str | None, *, is_unknown: bool) -> None:
     """Print what was sent, and what has become of it as far as that is known."""
     from afl.engine.model.store import ENDED_STATUSES
     from afl_stream.client.external_events import EventOutcome
-    from afl_stream.commands.asking import what_comes_next
     from afl_stream.commands.run_status import shown_status
 
     terminal, run = invocation.terminal(), receipt.workflow_id
@@ -161,4 +160,6 @@ def _report(invocation: Invocation, receipt: EventReceipt, status: str | None, *
     else:
         if is_unknown:
             terminal.remark(f"there is no run {run} in the store yet: the event is kept for one that is started later")
-        terminal.remark(what_comes_next(invocation, "applies", is_answered=receipt.outcome is not None))
+        # Nobody was waited for, so nobody has failed to answer.
+        is_open = receipt.outcome is None
+        terminal.remark(invocation.who_applies_it("applies") if is_open else "an evaluator has accepted it")

@@ -8,7 +8,9 @@ from typing import cast
 import pytest
 
 from afl_stream.client.client import Client, NotAnswered, RefusedByEvaluator
+from afl_stream.client.external_events import EventReceipt
 from afl_stream.commands.asking import ANSWER_TIMEOUT_S, ask, what_comes_next
+from afl_stream.commands.events.raising import report
 from afl_stream.commands.invocation import Invocation
 from afl_stream.errors import TopicMissing
 from afl_stream.topics.declared import Topology
@@ -51,6 +53,14 @@ def test_without_an_evaluator_the_command_has_been_given_once() -> None:
     assert asked(ON_KAFKA, command) is None
     assert command.waits == [ANSWER_TIMEOUT_S]
     assert "no evaluator has answered in 5 s" in what_comes_next(ON_KAFKA, "starts", is_answered=False)
+
+
+def test_an_event_that_is_raised_without_a_wait_blames_no_evaluator(capsys: pytest.CaptureFixture[str]) -> None:
+    report(ON_KAFKA, EventReceipt(workflow_id="w1", name="go", id="e1"), None, is_unknown=False)
+
+    said = capsys.readouterr().err
+    assert "has answered" not in said
+    assert "an evaluator applies it as soon as one runs" in said
 
 
 @pytest.mark.parametrize(

@@ -40,6 +40,32 @@ def test_a_division_says_which_files_count_and_how_evaluators_are_started(
     assert f"the evaluators of this store: afl-stream evaluator --processes 2 --bootstrap {NO_BROKER}" in said
 
 
+@pytest.mark.parametrize("words", ["status", "store check", "store divide 3", "evaluator --processes 2"])
+def test_parts_whose_note_is_gone_are_not_called_no_store(
+    words: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run("store", "divide", "2")
+    (folder / ".afl" / "store-kafka.parts").unlink()
+    capsys.readouterr()
+
+    assert run(*words.split()) == 3
+
+    said = capsys.readouterr().err
+    assert "Error: .afl/store-kafka.parts: there is no such file beside the parts of a store" in said
+
+
+def test_a_file_in_place_of_the_data_folder_is_not_called_a_damaged_division(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (wrong := tmp_path / "a file").touch()
+
+    assert run("evaluator", "--processes", "2", "--data-dir", str(wrong)) == 3
+
+    said = capsys.readouterr().err
+    assert str(wrong) in said
+    assert "store-kafka.parts" not in said
+
+
 @pytest.mark.parametrize(
     ("words", "fact"),
     [
