@@ -32,7 +32,10 @@ def is_loaded_so(plan: WorkflowPlan) -> bool:
     What is inside of a complete step is not wanted then, but for what the blocks of an open one have yielded to it.
     """
     facet = plan.facet
-    return not facet.reads_steps and _yields_stay(facet.blocks, set())
+    blocks = list(facet.blocks if facet.catch is None else (*facet.blocks, facet.catch))
+    for mixin in facet.mixins:
+        blocks += () if mixin.facet is None else mixin.facet.blocks
+    return not facet.reads_steps and _yields_stay(tuple(blocks), set())
 
 
 def _yields_stay(blocks: tuple[BlockPlan, ...], seen: set[int]) -> bool:
@@ -71,8 +74,9 @@ def restore_large(
             return None
         execution = restore(plan, row, documents, environment, inbox)
         for step in [each for each in execution.steps.values() if _is_foreach(each)]:
-            if unread := _unread(execution, step, load):
-                have_left(execution, step, unread)
+            unread = _unread(execution, step, load)
+            if unread and not have_left(execution, step, unread):
+                return None
     except StoreCorrupt:
         return None  # Who reads all finds out what is wrong.
     execution.count = row.steps
@@ -98,7 +102,8 @@ def _needed(
     asked = list(found.steps.values())
     while asked:
         step = asked.pop()
-        more = [document for step_id in _asked_of(found, step) if (document := load(step_id)) and step_id not in known]
+        missing = [step_id for step_id in _asked_of(found, step) if step_id not in known]
+        more = [document for step_id in missing if (document := load(step_id)) is not None]
         for document in more:
             if document.error is not None or document.revision > row.revision or document.workflow_id != row.id:
                 return None

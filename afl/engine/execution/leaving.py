@@ -17,9 +17,10 @@ from afl.engine.execution.making import block_plan
 from afl.engine.execution.mixins import mixin_of, mixin_step_id
 from afl.engine.model.plan import OWN_YIELDS, BlockPlan
 from afl.engine.model.records import LeftYield, StepRecord
-from afl.engine.model.step_rows import BlockIds, StepDocument
+from afl.engine.model.step_rows import BlockIds, BoundStep, StepDocument
 from afl.engine.states import StepState
 from afl.engine.types import ObjectType
+from afl.engine.values.sizes import attribute_bytes
 
 if TYPE_CHECKING:
     from afl.engine.execution.execution import Execution
@@ -68,16 +69,21 @@ def leave_of(execution: Execution, foreach: StepRecord) -> None:
         execution.leaving[foreach.id].complete += [each for each in foreach.blocks or () if each.is_complete]
 
 
-def have_left(execution: Execution, foreach: StepRecord, unread: Sequence[int]) -> None:
-    """Note that a foreach which was read from the store has these elements besides those that were read with it."""
+def have_left(execution: Execution, foreach: StepRecord, unread: Sequence[int]) -> bool:
+    """Note that a foreach which was read from the store has these elements besides those that were read with it.
+
+    False: they may not leave memory.
+    """
     assert foreach.plan is not None
     begin_to_leave(execution, foreach, foreach.plan)
-    assert execution.leaving is not None
-    leaving = execution.leaving[foreach.id]
+    leaving = None if execution.leaving is None else execution.leaving.get(foreach.id)
+    if leaving is None:
+        return False
     leaving.left, leaving.unread = len(unread), unread
     owner = foreach.container
     if owner is not None and owner.captured is None:
         owner.captured = []
+    return True
 
 
 def _may_leave(block: BlockPlan, depth: int = 0) -> bool:
@@ -117,6 +123,9 @@ def _leave(execution: Execution, leaving: Leaving) -> None:
         step = execution.steps.pop(step_id, None)
         if step is not None:
             size += step.size
+            if step.frame is not None:
+                bound = [each for each in step.frame.env if type(each) is BoundStep]
+                size += sum(attribute_bytes(each.params) + attribute_bytes(each.returns) for each in bound)
             if step.blocks is not None and execution.leaving is not None:
                 # A large foreach inside of an element.
                 execution.leaving.pop(step_id, None)

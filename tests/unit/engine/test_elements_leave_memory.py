@@ -197,6 +197,27 @@ def outcome(engine: Engine, fails: int) -> ExecutionResult:
     return result
 
 
+def test_the_values_of_elements_that_have_left_do_not_count_as_the_state_of_the_run() -> None:
+    program = f"""
+        event facet E(text: String) => (r: String)
+        facet V(v: Json)
+        workflow W(xs: [Long] = {XS}) => (r: [Long]) andThen foreach x in $.xs {{
+            before = V(v = "{"b" * 1_000}")
+            e = E(text = "{"e" * 1_000}")
+            yield W(r = [$.x])
+        }}
+    """
+    # All of them are 18 MB.
+    engine = Engine(program, max_open_events=OPEN, max_state_bytes=6_000_000)
+    result = engine.start()
+    while result.status == "PAUSED":
+        for event in result.pending_events:
+            engine.evaluator.continue_step(event.step_id, {"r": "r" * 1_000})
+        result = engine.resume()
+
+    assert result.outputs == {"r": XS}
+
+
 def test_an_element_that_fails_fails_its_run_with_its_own_path() -> None:
     error = failure_of(outcome(Engine(ASK_EACH, max_open_events=OPEN), fails=COUNT - 1))
 

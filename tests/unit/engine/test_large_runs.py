@@ -135,10 +135,10 @@ def test_a_yield_to_a_step_further_out_is_wanted_so_all_is_read() -> None:
 
 
 def half_done(way: Way) -> DrivenRun:
-    xs: list[Value] = list(range(400))
+    xs: list[Value] = list(range(120))
     text = f"{DECLARATIONS} workflow W(xs: Json = {xs}) => (r: Json) {PROGRAMS['a foreach']}"
     run = DrivenRun(compiled(text), way, lambda _: None)
-    for step in run.waiting()[:390]:
+    for step in run.waiting()[:110]:
         run.answer(run.execution.steps[step.id], {"r": step.params["x"]})
     return run
 
@@ -150,10 +150,10 @@ def test_complete_elements_are_not_in_memory_and_are_found_all_the_same() -> Non
     assert len(run.execution.steps) == 2 + 2 * 10
     complete = [step for step in run.store.load_steps("run") if step.facet_name == "n.E" and step.attempt]
     found = [find_step(run.execution, step.id) for step in complete]
-    assert sum(step is not None and step.is_complete for step in found) == 390
+    assert sum(step is not None and step.is_complete for step in found) == 110
     for step in run.waiting():
         run.answer(run.execution.steps[step.id], {"r": step.params["x"]})
-    assert run.execution.outputs == {"r": list(range(400))}
+    assert run.execution.outputs == {"r": list(range(120))}
 
 
 def test_a_run_in_which_something_has_failed_is_read_as_a_whole() -> None:
