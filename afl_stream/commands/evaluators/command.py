@@ -94,6 +94,7 @@ def _run_one(invocation: Invocation, *, until_idle: bool, one_file: bool) -> Exi
     from afl_stream.outage import waited_out
 
     config, terminal, process = invocation.settings(), invocation.terminal(), invocation.process
+    name = "" if process is None else str(process)
     if process is not None:
         end_with_parent(sys.stdin, terminal.warn)
     stop = StopFlag()
@@ -108,7 +109,7 @@ def _run_one(invocation: Invocation, *, until_idle: bool, one_file: bool) -> Exi
                 SystemClock(),
                 service_name="afl-evaluator",
                 server_group=config.evaluator_group,
-                server_name="" if process is None else f"{this_host()} ({process})",
+                server_name=name and f"{this_host()} ({name})",
             )
         ) as server_record,
         # Its handlers are the agents', whom the broker sees.
@@ -140,13 +141,7 @@ def _run_one(invocation: Invocation, *, until_idle: bool, one_file: bool) -> Exi
         with (
             announced_evaluator(config, transport, service, server_record),
             monitored_evaluator(terminal.remark, config, service, store, observer),
-            draining(
-                stop.set,
-                service.remaining,
-                limit_s=DRAIN_LIMIT_S,
-                limit_code=ExitCode.UNAVAILABLE,
-                name="" if process is None else str(process),
-            ),
+            draining(stop.set, service.remaining, limit_s=DRAIN_LIMIT_S, limit_code=ExitCode.UNAVAILABLE, name=name),
         ):
             service.run(stop, lambda _: idleness.busy(), on_idle)
         stats = service.loop.stats()
