@@ -360,9 +360,9 @@ def unreachable() -> Iterator[str]:
 def test_a_broker_that_does_not_answer_is_tried_again_and_given_up(
     words: tuple[str, ...], unreachable: str, tmp_path: Path, processes: Processes
 ) -> None:
-    called = kafka_command_line(tmp_path, unreachable, "t.", processes)(*words, AFL_KAFKA_CONNECT_TIMEOUT_S="2")
+    called = kafka_command_line(tmp_path, unreachable, "t.", processes)(*words, AFL_KAFKA_CONNECT_TIMEOUT_S="3")
 
-    _refused(called, unreachable, "trying again", "gave up after 2 s")
+    _refused(called, unreachable, "waiting for it, up to 3 s", "gave up after 3 s")
 
 
 @pytest.mark.long
@@ -370,7 +370,7 @@ def test_a_broker_that_comes_up_meanwhile_is_found(own_broker: Broker, tmp_path:
     own_broker.stop()
     run = kafka_command_line(tmp_path, own_broker.bootstrap, "t.", processes)
     applying = processes.start("applying", "afl_stream", "topics", "apply", environment=run.environment)
-    eventually(lambda: applying.check_alive() and "trying again" in applying.log, DEADLINE_S)
+    eventually(lambda: applying.check_alive() and "waiting for it, up to" in applying.log, DEADLINE_S)
 
     own_broker.start_again()
 
