@@ -60,7 +60,8 @@ class Raised:
 
     def logged(self, hide: Callable[[str], str] | None = None) -> str:
         """Return what a log has of the error: a traceback, or the text that says all. `hide` as in `exception_text`."""
-        if isinstance(self.error, PlainFailure):
+        # By its type alone: what a handler has raised may say anything of its class, or end the process when asked.
+        if issubclass(type(self.error), PlainFailure):
             return f"{exception_class(self.error)}: {exception_text(self.error, hide)}"
         return exception_traceback(self.error, hide)
 
