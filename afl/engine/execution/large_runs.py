@@ -9,7 +9,7 @@ from afl.core.ids import derived_id
 from afl.engine.errors import StoreCorrupt
 from afl.engine.execution.execution import Execution
 from afl.engine.execution.inbox import Inbox
-from afl.engine.execution.leaving import have_left
+from afl.engine.execution.leaving import note_left
 from afl.engine.execution.mixins import mixin_step_id
 from afl.engine.execution.ports import RunEnvironment
 from afl.engine.execution.restore import add_all, restore, root_of
@@ -75,7 +75,7 @@ def restore_large(
         execution = restore(plan, row, documents, environment, inbox)
         for step in [each for each in execution.steps.values() if _is_foreach(each)]:
             unread = _unread(execution, step, load)
-            if unread and not have_left(execution, step, unread):
+            if unread and not note_left(execution, step, unread):
                 return None
     except StoreCorrupt:
         return None  # Who reads all finds out what is wrong.

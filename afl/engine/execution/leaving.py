@@ -69,7 +69,7 @@ def leave_of(execution: Execution, foreach: StepRecord) -> None:
         execution.leaving[foreach.id].complete += [each for each in foreach.blocks or () if each.is_complete]
 
 
-def have_left(execution: Execution, foreach: StepRecord, unread: Sequence[int]) -> bool:
+def note_left(execution: Execution, foreach: StepRecord, unread: Sequence[int]) -> bool:
     """Note that a foreach which was read from the store has these elements besides those that were read with it.
 
     False: they may not leave memory.
