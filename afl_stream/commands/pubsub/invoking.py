@@ -24,15 +24,18 @@ from afl_stream.pubsub.hosting.failures import RequestFailed, RequestNotAnswered
 
 if TYPE_CHECKING:
     from afl_stream.pubsub.event_stores.store import RequestStatus, StoredRequest
+    from afl_stream.pubsub.model.definition import WorkflowDefinition
     from afl_stream.pubsub.running.workflow import EventDrivenWorkflow
     from afl_stream.transport import Transport
 
 
 class Reached(NamedTuple):
-    """How a request stands, and on which topics its questions wait for answers."""
+    """How a request stood when its output had been shown, and on which topics its questions wait for answers."""
 
     status: RequestStatus | None
-    questions: tuple[str, ...]
+    questions: tuple[str, ...] = ()
+    #: Whether it waited, and has gone on since: what that led to was not shown.
+    has_gone_on: bool = False
 
 
 class _Call(NamedTuple):
@@ -160,7 +163,9 @@ async def _here(invocation: Invocation, workflow: EventDrivenWorkflow, options: 
                 raise
             raise RequestNotAnswered(workflow.name, options.request_id, options.timeout_s) from None
         stored = await store.request(RequestKey(workflow.name, options.request_id))
-    return Reached(None, ()) if stored is None else _reached(workflow, stored)
+    if stored is None:
+        return Reached(None)
+    return Reached(stored.status, tuple(questioned_topics(workflow.definition, stored)))
 
 
 def _require_workers(invocation: Invocation, workflow: str) -> None:
@@ -193,9 +198,8 @@ async def _through_workers(invocation: Invocation, workflow: EventDrivenWorkflow
                     if event.event_id not in call.before:
                         _show(terminal, options, event.name, event.data)
             if events.status is not RequestStatus.WAITING:
-                return Reached(events.status, ())
-        stored = await _stored(invocation, workflow, options, transport)
-        return Reached(events.status, ()) if stored is None else _reached(workflow, stored)
+                return Reached(events.status)
+        return reached_waiting(workflow.definition, await _stored(invocation, workflow, options, transport))
 
 
 async def _call_to_workers(
@@ -243,8 +247,19 @@ async def _stored(
         return None
 
 
-def _reached(workflow: EventDrivenWorkflow, stored: StoredRequest) -> Reached:
-    return Reached(stored.status, tuple(questioned_topics(workflow.definition, stored)))
+def reached_waiting(definition: WorkflowDefinition, stored: StoredRequest | None) -> Reached:
+    """Return how a request stands whose workers said that it waits; `stored`: what the store says of it after that.
+
+    Others than this caller may have published meanwhile, and even the end of the request may be stored. Its output up
+    to the wait is what was shown. One that stands as running may as well wait: workers tell it before they store it.
+    """
+    from afl_stream.pubsub.event_stores.store import RequestStatus
+
+    if stored is None:
+        return Reached(RequestStatus.WAITING)
+    if stored.status in (RequestStatus.FINISHED, RequestStatus.FAILED):
+        return Reached(RequestStatus.WAITING, has_gone_on=True)
+    return Reached(RequestStatus.WAITING, tuple(questioned_topics(definition, stored)))
 
 
 def _show(terminal: Terminal, options: InvokeOptions, topic: str, data: object) -> None:
@@ -271,7 +286,7 @@ def _report(invocation: Invocation, options: InvokeOptions, reached: Reached, st
         silent = "" if options.has_output else f", and had no output for this call; its events: {steps.showing()}"
         terminal.remark(f"request {options.request_id} is finished{silent}")
         return ExitCode.OK
-    for line in steps.while_waiting(reached.questions):
+    for line in [steps.after_wait()] if reached.has_gone_on else steps.while_waiting(reached.questions):
         terminal.remark(line)
     return ExitCode.WORK_LEFT
 

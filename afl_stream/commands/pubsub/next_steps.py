@@ -72,6 +72,10 @@ class NextSteps:
         first, *others = self.answering(topics)
         return [f"request {self.request_id} waits; answer it with: {first}", *(f"or with: {other}" for other in others)]
 
+    def after_wait(self) -> str:
+        """Return a line for a request that waited when its output was shown, and has gone on by now."""
+        return f"request {self.request_id} waited, and has gone on by now; see what came of it: {self.going_on()}"
+
     def _invoke(self, *words: str) -> str:
         remote = ["--remote"] if self.is_remote else []
         words = ("pubsub", "invoke", self.workflow, *words[:1], "--request", self.request_id, *words[1:], *remote)
