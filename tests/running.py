@@ -3,21 +3,24 @@
 A run that is ended from outside, by the time that it may take, has printed dots. Its last lines say here which tests
 were running, and for how long. A test is ended by pytest-timeout with an exception, and code that catches everything,
 a callback of C among it, can swallow that, and code that keeps the interpreter's lock never sees it. And one worker
-that stands still, stopped by a signal, say, keeps all others from the tests that it has.
+that stands still, stopped by a signal, say, keeps all others from the tests that it has. Of a worker that has died the
+failure says where its threads stood: what it printed is lost with it.
 """
 
 from __future__ import annotations
 
 import faulthandler
 import os
+import shutil
 import signal
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import TextIO
+from typing import Protocol, TextIO
 
 import pytest
 
@@ -32,6 +35,21 @@ _DUMP_S = 15.0
 #: What the command line of a worker begins with.
 _WORKER = "import sys;exec(eval(sys.stdin.readline()))"
 _SHOWN_TESTS = 8
+#: Of the stacks of a worker that died: characters, from the thread on that died.
+_SHOWN_STACKS = 12_000
+#: What the process that prints tells a worker: where to write its stacks when it dies.
+_STACKS_INPUT = "stacks"
+
+
+class _Gateway(Protocol):
+    id: str
+
+
+class _Worker(Protocol):
+    """What xdist's WorkerController has; it brings no types."""
+
+    workerinput: dict[str, str]
+    gateway: _Gateway
 
 
 class RunningTests:
@@ -55,16 +73,44 @@ class RunningTests:
         self._run_ended = threading.Event()
         self._terminal: TextIO | None = None
         self._reporter: threading.Thread | None = None
+        #: Of the process that prints: a file for each worker.
+        self._stacks_of: Path | None = None
+        #: Of a worker: its file. Empty, unless it dies.
+        self._stacks: TextIO | None = None
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionstart(self, session: pytest.Session) -> None:
         # Output of a test is captured by way of the descriptor 2; what is told here is no test's output.
         self._terminal = os.fdopen(os.dup(sys.__stderr__.fileno() if sys.__stderr__ else 2), "w")
-        if hasattr(session.config, "workerinput"):
+        worker_input = getattr(session.config, "workerinput", None)
+        if worker_input is not None:
             faulthandler.register(signal.SIGUSR2, self._terminal, all_threads=True)
+            self._stacks = os.fdopen(os.open(worker_input[_STACKS_INPUT], os.O_WRONLY | os.O_CREAT), "w")
+            # In place of the output of the run, which pytest has chosen: there it is lost among that of others.
+            faulthandler.enable(self._stacks)
         else:
             self._reporter = threading.Thread(target=self._report, name="running tests", daemon=True)
             self._reporter.start()
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node: _Worker) -> None:
+        """Name, in the process that prints, the file for what a worker writes when it dies."""
+        if self._stacks_of is None:
+            self._stacks_of = Path(tempfile.mkdtemp(prefix="afl-test-stacks-"))
+        node.workerinput[_STACKS_INPUT] = str(self._stacks_of / node.gateway.id)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_handlecrashitem(self, crashitem: str, report: pytest.TestReport) -> None:
+        """Say in the failure where the threads stood of the worker that died in this test."""
+        self.pytest_runtest_logfinish(crashitem)
+        worker: _Worker | None = getattr(report, "node", None)
+        if worker is None or self._stacks_of is None:
+            return
+        stacks = (self._stacks_of / worker.gateway.id).read_text(errors="replace")[:_SHOWN_STACKS]
+        report.longrepr = f"{report.longrepr}\n{stacks or 'It was killed, and could not say where its threads stood.'}"
+        if self._terminal is not None:
+            self._terminal.write(f"\n{report.longrepr}\n")
+            self._terminal.flush()
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
         self._started_at[nodeid] = time.monotonic()
@@ -82,7 +128,7 @@ class RunningTests:
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
         timeout_s = _timeout_s(item)
         if timeout_s and self._terminal is not None:
-            faulthandler.dump_traceback_later(timeout_s + self._grace_s, exit=True, file=self._terminal)
+            faulthandler.dump_traceback_later(timeout_s + self._grace_s, exit=True, file=self._stacks or self._terminal)
         try:
             return (yield)
         finally:
@@ -92,6 +138,11 @@ class RunningTests:
         self._run_ended.set()
         if self._reporter is not None:
             self._reporter.join()
+        if self._stacks_of is not None:
+            shutil.rmtree(self._stacks_of)
+        if self._stacks is not None:
+            faulthandler.disable()
+            self._stacks.close()
         if self._terminal is not None:
             self._terminal.close()
 

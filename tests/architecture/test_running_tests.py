@@ -9,7 +9,6 @@ import pytest
 
 from tests.worlds.processes import ROOT
 
-OPTIONS = ("-n", "2", "--dist", "worksteal", "-p", "no:cacheprovider")
 CONFTEST = """
 from tests.running import RunningTests
 
@@ -91,6 +90,39 @@ def test_a_test_that_swallows_its_time_out_is_told_of_and_ended_and_the_run_goes
     # Where each thread stood.
     assert "Timeout (0:00:01.500000)!" in ended.stderr
     assert 'test_some.py", line 9 in test_hangs' in ended.stderr
+
+
+# As an assertion of a library in C ends a process.
+DIES = """
+import faulthandler, os, signal, time
+
+def dying():
+    os.{act}
+
+def test_dies():
+    dying()
+
+def test_other():
+    time.sleep(1)
+"""
+
+
+@pytest.mark.parametrize(
+    ("act", "told"),
+    [
+        ("abort()", "Fatal Python error: Aborted"),
+        ("kill(os.getpid(), signal.SIGKILL)", "It was killed, and could not say where its threads stood."),
+    ],
+)
+def test_the_failure_of_a_test_whose_process_died_says_where_that_stood(act: str, told: str, tmp_path: Path) -> None:
+    ended = run_of(tmp_path, DIES.format(act=act))
+
+    assert "1 failed, 1 passed" in ended.stdout
+    said = ended.stdout.partition("crashed while running 'test_some.py::test_dies'")[2]
+    assert told in said
+    assert ('test_some.py", line 5 in dying' in said) == (act == "abort()")
+    # It runs no more.
+    assert "s  test_some.py::test_dies" not in ended.stderr.partition(told)[2]
 
 
 @pytest.mark.long
