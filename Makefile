@@ -39,9 +39,9 @@ wheel-fast: $(STAMP)
 test-fast: $(STAMP)
 	@$(BIN)/python -m tools.fast test -n $(WORKERS) --dist worksteal -q -m "not (kafka or mongo or long)" $(ARGS)
 
-# All tiers, in one run; behind it which tests took longest.
+# All tiers, in one run, with a second look at a few failures; behind it which tests took longest.
 test-all: $(STAMP)
-	@$(PYTEST) --durations 15 --durations-min 20 $(ARGS)
+	@$(BIN)/python -m tests.second_look -n $(WORKERS) --dist worksteal -q --durations 15 --durations-min 20 $(ARGS)
 
 # What the tests of `test` run of this tree, branches too, also in the processes that they start.
 coverage: $(STAMP)
