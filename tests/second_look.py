@@ -44,7 +44,8 @@ def _pytest(*arguments: str) -> int:
 
 
 def _tell(what: str, tests: Sequence[str]) -> None:
-    print(f"\n== {what}", *tests, sep="\n  ", flush=True)
+    sys.stdout.write("\n  ".join([f"\n== {what}", *tests]) + "\n")
+    sys.stdout.flush()
 
 
 if __name__ == "__main__":
