@@ -6,7 +6,7 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 from confluent_kafka import Consumer as Client
 from confluent_kafka import KafkaError, KafkaException, Message
@@ -16,6 +16,7 @@ from afl_stream.acls import Operation
 from afl_stream.kafka.callbacks import weakly
 from afl_stream.kafka.error_codes import Decision, decision_of
 from afl_stream.kafka.errors import ClientLog, Connection, error_of, is_needless, settings_error, transport_error
+from afl_stream.kafka.leaving_groups import hear_rest
 from afl_stream.kafka.offsets import GroupOffsets
 from afl_stream.kafka.partitions import LOGICAL, Partitions, is_end, offsets_of
 from afl_stream.kafka.records import records_of
@@ -36,9 +37,6 @@ from afl_stream.transport import (
 )
 
 _log = logging.getLogger(__name__)
-
-#: Time limit of a look for brokers that were all down, and the interval between looks.
-_LOOK_S: Final = 1.0
 
 
 class KafkaConsumer:
@@ -69,7 +67,9 @@ class KafkaConsumer:
         self._start = start
         self._on_close = on_close
         self._listener: RebalanceListener | None = None
-        self._is_member = False
+        self._is_member = self._is_called_back = False
+        #: Whether the group keeps the partitions of this member for the one that comes back under its name.
+        self._is_static = "group.instance.id" in settings
         self._subscribed: frozenset[str] = frozenset()
         self._assigned: set[TopicPartition] = set()
         #: Assigned by the group, but the listener could not take them yet: paused, and offered again.
@@ -82,7 +82,6 @@ class KafkaConsumer:
         self._failure: BaseException | None = None
         self._revoked: set[TopicPartition] = set()
         self._missing_reported: set[str] = set()
-        self._next_look_s = 0.0
         self._closed = False
         self._topic_ids = TopicIds(ask_ids)
         self._offsets = GroupOffsets(group, connection, self._topic_ids)
@@ -114,6 +113,7 @@ class KafkaConsumer:
         try:
             assign, revoke, lost = weakly(self._on_assign), weakly(self._on_revoke), weakly(self._on_lost)
             self._client.subscribe(wanted, on_assign=assign, on_revoke=revoke, on_lost=lost)
+            self._is_called_back = True
         except KafkaException as error:
             raise self._error(error_of(error)) from error
 
@@ -161,7 +161,6 @@ class KafkaConsumer:
             raise TransportError(f"a member of group {self.group} is given its partitions; it cannot assign")
 
     # Reading
-
     def poll(self, timeout_s: float) -> Record | None:
         records = self.consume(1, timeout_s)
         return records[0] if records else None
@@ -283,21 +282,14 @@ class KafkaConsumer:
             raise failure
 
     def _look(self) -> None:
-        """Ask whether a broker is back. Raises BrokerUnavailable."""
-        now_s = time.monotonic()
-        if now_s < self._next_look_s:
-            raise self._connection.unavailable()
-        try:
-            self._client.list_topics(timeout=_LOOK_S)
-        except KafkaException as error:
-            self._next_look_s = time.monotonic() + _LOOK_S
-            raise self._connection.unavailable(error_of(error).str()) from error
-        self._connection.is_back()
+        self._connection.look(lambda limit_s: self._client.list_topics(timeout=limit_s))
 
-    # Rebalances: called by librdkafka inside poll, consume and close
-
+    # Rebalances: called by librdkafka inside poll and consume; inside close for a static member
     def _on_assign(self, _client: Client, tps: list[KafkaPartition]) -> None:
         partitions = [TopicPartition(tp.topic, tp.partition) for tp in tps]
+        if self._closed:
+            self._partitions.assign(partitions, {})
+            return
         self._missing_reported.difference_update(partition.topic for partition in partitions)
         self._topic_ids.soon()
         try:
@@ -388,7 +380,6 @@ class KafkaConsumer:
             self._out_of_range.pop(partition, None)
 
     # Positions
-
     def assignment(self) -> frozenset[TopicPartition]:
         return frozenset(self._assigned)
 
@@ -437,11 +428,16 @@ class KafkaConsumer:
         return transport_error(error, self._connection.address, topic, self.group, Operation.READ)
 
     def close(self) -> None:
-        """Leave the group and close the client. Raises what the listener raised."""
+        """Leave the group and close the client. Raises what the listener raised.
+
+        The listener is given no partitions any more: an assignment that waits in the client is heard, and not read.
+        """
         if self._closed:
             return
         self._closed = True
         try:
+            if self._is_called_back:
+                hear_rest(self._client, is_static=self._is_static)
             self._client.close()
         except KafkaException as error:
             _log.warning("leaving group %s: %s", self.group, error)

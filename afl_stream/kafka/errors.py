@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 import threading
+import time
 from collections.abc import Callable
 from typing import Final
 
@@ -45,6 +46,9 @@ _LACKING: Final = re.compile(
 _HUNG_UP: Final = "connection closed by peer: receive 0"
 #: Once may be a restart.
 _HUNG_UP_OFTEN: Final = 3
+
+#: Time limit of a look for brokers that were all down, and the interval between looks.
+_LOOK_S: Final = 1.0
 
 _INCONSISTENT: Final = KafkaError.INCONSISTENT_GROUP_PROTOCOL
 _OTHER_ASSIGNOR: Final = (
@@ -148,6 +152,7 @@ class Connection:
         self._detail = ""
         self._hung_up = 0
         self._is_down = False
+        self._next_look_s = 0.0
 
     def on_error(self, error: KafkaError) -> None:
         """Take an error from librdkafka's error callback, which runs inside a call of the client."""
@@ -198,6 +203,20 @@ class Connection:
         """Note that a broker has answered."""
         with self._lock:
             self._is_down, self._detail, self._hung_up = False, "", 0
+
+    def look(self, ask: Callable[[float], object]) -> None:
+        """Ask a broker anything, to see whether one is back; `ask` takes its time limit in seconds.
+
+        Raises BrokerUnavailable: when none answers, and until the next look is due.
+        """
+        if time.monotonic() < self._next_look_s:
+            raise self.unavailable()
+        try:
+            ask(_LOOK_S)
+        except KafkaException as error:
+            self._next_look_s = time.monotonic() + _LOOK_S
+            raise self.unavailable(error_of(error).str()) from error
+        self.is_back()
 
     def unavailable(self, detail: str = "") -> BrokerUnavailable:
         """Return the error that names the address that does not answer."""
