@@ -145,19 +145,22 @@ class KafkaAdmin:
     def _require_recent(self, broker_id: int) -> None:
         """Raise BrokerTooOld, before anything is done, for a broker that lacks what every part of the loop needs.
 
-        Raises BrokerUnavailable when the broker does not answer: that says nothing of its age.
+        Raises BrokerUnavailable when the broker does not answer: that says nothing of its age. Another client asks next
+        then: this one has metadata, and may still wait for ever for a connection to the broker that they name.
         """
-        resource = ConfigResource(ResourceType.BROKER, str(broker_id))
-        asked = self._client.ask(lambda client: client.describe_configs([resource], request_timeout=_LIMIT_TIMEOUT_S))
+        resource, client = ConfigResource(ResourceType.BROKER, str(broker_id)), self._client.now()
+        asked = client.describe_configs([resource], request_timeout=_LIMIT_TIMEOUT_S)
         try:
             result_of(asked[resource], _LIMIT_TIMEOUT_S + 1.0, "whether it is recent enough")
         except TimeoutError as error:
+            self._client.replace(client)
             raise self._connection.unavailable("it does not tell what it understands") from error
         except KafkaException as error:
             found = self._error(error_of(error))
             if isinstance(found, BrokerTooOld):
                 raise found from error
             if is_silence(error):
+                self._client.replace(client)
                 raise self._connection.unavailable(str(found)) from error
             # Most users may not describe a broker's settings; that it understood the question is enough.
 
