@@ -1,4 +1,4 @@
-"""An error in a hook of one worker of pytest, and what the last lines of the run say of it."""
+"""Errors in hooks of pytest: one kind is avoided, and the last lines of the run say what the first one was."""
 
 import subprocess
 import sys
@@ -17,12 +17,24 @@ def pytest_runtest_logreport(report):
         raise LookupError("what the hook did not find")
 """
 
+# Such a traceback is what pytest cannot show.
+WITHOUT_LINES = """
+def lineless():
+    raise ValueError("what the test says")
 
-def test_an_internal_error_of_a_worker_is_said_at_the_very_end(tmp_path: Path) -> None:
+lineless.__code__ = lineless.__code__.replace(co_linetable=b"")
+
+def test_lineless():
+    lineless()
+
+def test_other(): ...
+"""
+
+
+def run_of(tmp_path: Path, tests: str) -> subprocess.CompletedProcess[str]:
     (tmp_path / "conftest.py").write_text(CONFTEST)
-    (tmp_path / "test_some.py").write_text("def test_first(): ...\ndef test_second(): ...\ndef test_third(): ...\n")
-
-    ended = subprocess.run(
+    (tmp_path / "test_some.py").write_text(tests)
+    return subprocess.run(
         [sys.executable, "-m", "pytest", "-n", "1", "-p", "no:cacheprovider", "--rootdir", tmp_path, tmp_path],
         cwd=ROOT,
         stdin=subprocess.DEVNULL,
@@ -30,6 +42,17 @@ def test_an_internal_error_of_a_worker_is_said_at_the_very_end(tmp_path: Path) -
         text=True,
         check=False,
     )
+
+
+def test_a_failure_that_pytest_cannot_show_is_a_failure_and_ends_no_run(tmp_path: Path) -> None:
+    ended = run_of(tmp_path, WITHOUT_LINES)
+
+    assert "1 failed, 1 passed" in ended.stdout
+    assert "ValueError: what the test says" in ended.stdout
+
+
+def test_an_internal_error_of_a_worker_is_said_at_the_very_end(tmp_path: Path) -> None:
+    ended = run_of(tmp_path, "def test_first(): ...\ndef test_second(): ...\ndef test_third(): ...\n")
 
     assert ended.returncode == 3
     said = ended.stderr.partition("the first internal error of pytest ended with:")[2]
