@@ -43,7 +43,12 @@ def some_now(cases: Iterable[object], count: int) -> list[Any]:
 def in_one_run(cases: Iterable[object], count: int) -> list[Any]:
     """Random cases of a test: so many, for a run of all tests to end in its time; RANDOM_CASES=all has them all."""
     listed = list(cases)
-    return listed if os.environ.get("RANDOM_CASES") == "all" else listed[:count]
+    return listed if has_all_cases() else listed[:count]
+
+
+def has_all_cases() -> bool:
+    """Return whether this run takes all random cases, for as long as that may last."""
+    return os.environ.get("RANDOM_CASES") == "all"
 
 
 def servers_of(item: pytest.Item) -> Iterator[str]:
