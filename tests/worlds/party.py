@@ -8,7 +8,8 @@
     python -m tests.worlds.party bridge --handlers tests.integration.bridge_declarations
 
 Settings come from the environment (`AFL_...`). On stdout: `ready` when an evaluator has partitions, or an agent or an
-audit has joined its group; at a clean end, which SIGTERM asks for, one line of JSON that counts what was done.
+audit has joined its group; at a clean end, which SIGTERM asks for, one line of JSON that counts what was done. Hundreds
+of these start in one run of the tests, so each role imports what it needs.
 """
 
 from __future__ import annotations
@@ -24,21 +25,15 @@ import threading
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from afl.core.process.signals import draining
 from afl.core.process.stopping import StopFlag
-from afl.evaluation.evaluator import Evaluator
-from afl.runtime import AgentPoller, AgentPollerConfig
-from afl_stream.agent.agent import Agent, AgentConfig
-from afl_stream.agent.registry_agent import RegistryAgent
-from afl_stream.audit.audit import Audit, AuditConfig, AuditFile
-from afl_stream.bridge import Bridge
-from afl_stream.commands.stored_handlers import StoredHandlers
-from afl_stream.evaluator.service import EvaluatorService
-from afl_stream.evaluator.stores import open_configured_store
-from afl_stream.kafka.transport import KafkaTransport
 from afl_stream.settings.config import StreamConfig, load_config
+
+if TYPE_CHECKING:
+    from afl_stream.agent.agent import Agent
+    from afl_stream.kafka.transport import KafkaTransport
 
 #: What a party does to itself.
 ACTS: Final = {"kill": signal.SIGKILL, "freeze": signal.SIGSTOP}
@@ -88,6 +83,10 @@ def say(line: str) -> None:
 
 
 def run_evaluator(config: StreamConfig, fate: Fate) -> int:
+    from afl_stream.evaluator.service import EvaluatorService
+    from afl_stream.evaluator.stores import open_configured_store
+    from afl_stream.kafka.transport import KafkaTransport
+
     probe = ReadyWithPartitions(fate)
     stop = StopFlag()
     transport = KafkaTransport(config)
@@ -109,6 +108,9 @@ def run_evaluator(config: StreamConfig, fate: Fate) -> int:
 
 
 def run_agent(config: StreamConfig, fate: Fate, handlers: Sequence[str], group: str | None) -> int:
+    from afl_stream.agent.agent import Agent, AgentConfig
+    from afl_stream.kafka.transport import KafkaTransport
+
     transport = KafkaTransport(config)
     agent = Agent(AgentConfig(stream=config, group=group), transport, probe=fate)
     for argument in handlers:
@@ -117,6 +119,12 @@ def run_agent(config: StreamConfig, fate: Fate, handlers: Sequence[str], group: 
 
 
 def run_registry_agent(config: StreamConfig, fate: Fate, topics: Sequence[str], group: str | None) -> int:
+    from afl_stream.agent.agent import AgentConfig
+    from afl_stream.agent.registry_agent import RegistryAgent
+    from afl_stream.commands.stored_handlers import StoredHandlers
+    from afl_stream.evaluator.stores import open_configured_store
+    from afl_stream.kafka.transport import KafkaTransport
+
     transport = KafkaTransport(config)
     store = open_configured_store(config)
     anywhere = replace(config, agent=replace(config.agent, allowed_handlers="/"))
@@ -131,6 +139,10 @@ def run_registry_agent(config: StreamConfig, fate: Fate, topics: Sequence[str], 
 
 def run_poller(config: StreamConfig, fate: Fate, handlers: Sequence[str]) -> int:
     """Return a poller of the evaluators' store. It knows no broker."""
+    from afl.evaluation.evaluator import Evaluator
+    from afl.runtime import AgentPoller, AgentPollerConfig
+    from afl_stream.evaluator.stores import open_configured_store
+
     store = open_configured_store(config)
     poller = AgentPoller(store, Evaluator(store), AgentPollerConfig(poll_interval_ms=50, lease_ms=LEASE_MS), probe=fate)
     for module in handlers:
@@ -154,6 +166,9 @@ def work(agent: Agent, transport: KafkaTransport) -> int:
 
 
 def run_audit(config: StreamConfig, fate: Fate, file: Path) -> int:
+    from afl_stream.audit.audit import Audit, AuditConfig, AuditFile
+    from afl_stream.kafka.transport import KafkaTransport
+
     transport = KafkaTransport(config)
     audit = Audit(AuditConfig(stream=config, commands=True), transport, AuditFile(file), probe=fate)
     with draining(audit.stop):
@@ -167,6 +182,9 @@ def run_audit(config: StreamConfig, fate: Fate, file: Path) -> int:
 
 def run_bridge(config: StreamConfig, fate: Fate, modules: Sequence[str]) -> int:
     """Run a bridge that does what the `declare` of each module says."""
+    from afl_stream.bridge import Bridge
+    from afl_stream.kafka.transport import KafkaTransport
+
     transport = KafkaTransport(config)
     bridge = Bridge(config, probe=fate)
     for module in modules:
