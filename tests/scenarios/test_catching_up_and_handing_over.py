@@ -160,7 +160,7 @@ def test_a_start_with_true_for_one_is_another_start(world: World, first: object,
 def test_a_service_that_ends_with_an_error_leaves_its_partitions_to_the_others_at_once(world: World) -> None:
     deployment, faults = world.deployment(DESK), Faults()
     failing, other = deployment.evaluator(faults), deployment.evaluator()
-    deployment.settle()
+    deployment.settle_among_all()
     assert failing.partitions() | other.partitions() == {0, 1}
     workflow_id = deployment.id_in_partition(min(failing.partitions()))
     deployment.client.start(REPORT, {"subject": FIRST}, workflow_id=workflow_id)

@@ -334,7 +334,7 @@ class TwoEvaluators:
         self.faults = Interruptions()
         self.first: Evaluator = deployment.evaluator(self.faults)
         self.second: Evaluator = deployment.evaluator(self.other_faults)
-        deployment.settle()
+        deployment.settle_among_all()
         (mine,), (self.others,) = self.first.partitions(), self.second.partitions()
         self.run = deployment.id_in_partition(mine)
 

@@ -147,6 +147,7 @@ def test_two_evaluators_on_one_store_are_as_before(tmp_path: Path) -> None:
     second = deployment.evaluator()
     desk.start()
     desk.finish()
+    deployment.settle_among_all()
 
     assert deployment.workflow("wf-1").status == COMPLETED
     assert second.partitions()

@@ -32,7 +32,7 @@ def two_evaluators(deployment: Deployment) -> tuple[Evaluator, Evaluator]:
     """Return the owners of control partition 0 and of partition 1."""
     for _ in range(2):
         deployment.evaluator(Interruptions())
-    deployment.settle()
+    deployment.settle_among_all()
     first, second = sorted(deployment.evaluators, key=lambda evaluator: min(evaluator.partitions()))
     assert (first.partitions(), second.partitions()) == ({0}, {1})
     return first, second

@@ -128,7 +128,7 @@ def test_a_partition_that_waits_is_forgotten_with_its_assignment_and_waits_at_it
     assert list(first.stats.paused) == [place]
 
     second = deployment.evaluator()
-    deployment.settle()
+    deployment.settle_among_all()
     assert first.partitions() | second.partitions() == {0, 1}
     owner, other = (first, second) if number in first.partitions() else (second, first)
     assert (list(owner.stats.paused), list(other.stats.paused)) == ([place], [])

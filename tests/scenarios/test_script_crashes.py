@@ -126,7 +126,7 @@ def test_a_script_that_a_dead_evaluator_left_is_run_by_one_that_has_the_workflow
         deployment.client.start("late.Say", {}, workflow_id=name)
     deployment.settle()
     second = deployment.evaluator()
-    deployment.settle()
+    deployment.settle_among_all()
     (number,) = second.partitions()
     asked = deployment.step(names[number], "late.Ask")
     deployment.send(StepContinue(step_id=asked.id, result={"said": "tea"}))

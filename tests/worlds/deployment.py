@@ -201,6 +201,14 @@ class Deployment:
                 return
         raise AssertionError("the deployment does not come to rest")
 
+    def settle_among_all(self) -> None:
+        """Settle, with control partitions at every evaluator: a group comes to rest before its latest member has any."""
+        deadline_s = time.monotonic() + _DELIVERY_DEADLINE_S
+        self.settle()
+        while not all(evaluator.partitions() for evaluator in self.evaluators):
+            assert time.monotonic() < deadline_s, "an evaluator gets no partitions"
+            self.settle()
+
     def hear_pauses(self) -> None:
         """Let evaluators and agents take in what the definitions topic says of pauses."""
         self.client.definitions.refresh()
