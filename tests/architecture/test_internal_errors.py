@@ -1,10 +1,9 @@
 """Errors in hooks of pytest: one kind is avoided, and the last lines of the run say what the first one was."""
 
 import subprocess
-import sys
 from pathlib import Path
 
-from tests.worlds.processes import ROOT
+from tests.architecture.inner_runs import inner_run
 
 CONFTEST = """
 from tests.internal_errors import InternalErrors
@@ -31,17 +30,8 @@ def test_other(): ...
 """
 
 
-def run_of(tmp_path: Path, tests: str) -> subprocess.CompletedProcess[str]:
-    (tmp_path / "conftest.py").write_text(CONFTEST)
-    (tmp_path / "test_some.py").write_text(tests)
-    return subprocess.run(
-        [sys.executable, "-m", "pytest", "-n", "1", "-p", "no:cacheprovider", "--rootdir", tmp_path, tmp_path],
-        cwd=ROOT,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+def run_of(folder: Path, tests: str) -> subprocess.CompletedProcess[str]:
+    return inner_run(folder, conftest=CONFTEST, test_some=tests)
 
 
 def test_a_failure_that_pytest_cannot_show_is_a_failure_and_ends_no_run(tmp_path: Path) -> None:

@@ -2,12 +2,11 @@
 
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from tests.worlds.processes import ROOT
+from tests.architecture.inner_runs import inner_run
 
 CONFTEST = """
 from tests.running import RunningTests
@@ -53,30 +52,8 @@ def test_each(number):
 """
 
 
-def run_of(tmp_path: Path, tests: str) -> subprocess.CompletedProcess[str]:
-    (tmp_path / "conftest.py").write_text(CONFTEST)
-    (tmp_path / "test_some.py").write_text(tests)
-    return subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "pytest",
-            "-n",
-            "2",
-            "--dist",
-            "worksteal",
-            "-p",
-            "no:cacheprovider",
-            "--rootdir",
-            tmp_path,
-            tmp_path,
-        ],
-        cwd=ROOT,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+def run_of(folder: Path, tests: str) -> subprocess.CompletedProcess[str]:
+    return inner_run(folder, conftest=CONFTEST, test_some=tests)
 
 
 def test_a_test_that_swallows_its_time_out_is_told_of_and_ended_and_the_run_goes_on(tmp_path: Path) -> None:

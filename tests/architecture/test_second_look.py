@@ -1,14 +1,12 @@
 """The run of all tiers: a test that fails beside others gets a second look, and nothing else does."""
 
-import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.architecture.inner_runs import inner_run
 from tests.second_look import MOST_FAILED
-from tests.worlds.processes import ROOT
 
 pytestmark = pytest.mark.long
 
@@ -37,18 +35,8 @@ def test_dies_once():
 
 
 def run_of(folder: Path, **tests: str) -> subprocess.CompletedProcess[str]:
-    for name, source in tests.items():
-        (folder / f"test_{name}.py").write_text(source)
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    return subprocess.run(
-        [sys.executable, "-m", "tests.second_look", "-q", "-n", "2"],
-        cwd=folder,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    files = {f"test_{name}": source for name, source in tests.items()}
+    return inner_run(folder, "-q", module="tests.second_look", cache=True, **files)
 
 
 @pytest.mark.parametrize(("source", "name"), [(ONCE, "once"), (DIES_ONCE, "dies_once")])
