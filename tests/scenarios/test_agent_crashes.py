@@ -6,6 +6,7 @@ import pytest
 
 from afl_stream.embedded.transport import Crash, Faults
 from afl_stream.wire.messages import StepContinue, StepFailed
+from tests.eventually import eventually
 from tests.unit.stream.agent.agent_bench import PAY, Deployment, TestAgent, event, named
 
 EVENTS = 6
@@ -17,11 +18,8 @@ def deployment_with_events() -> Deployment:
     return deployment
 
 
-def work_until_it_dies(deployment: Deployment, faults: Faults, *, in_transport: bool = False) -> None:
-    nobody = Faults()
-    agent = deployment.agent(
-        probe=(nobody if in_transport else faults).probe, transport_probe=(faults if in_transport else nobody).probe
-    )
+def work_until_it_dies(deployment: Deployment, faults: Faults) -> None:
+    agent = deployment.agent(probe=faults.probe)
     agent.register(PAY, lambda payload: {"n": payload["n"]})
     with pytest.raises(Crash):
         keep_working(agent)
@@ -31,6 +29,20 @@ def work_until_it_dies(deployment: Deployment, faults: Faults, *, in_transport: 
 def keep_working(agent: TestAgent) -> None:
     for _ in range(10):
         agent.run_once(0.01)
+
+
+def work_one_by_one(deployment: Deployment, agent: TestAgent) -> None:
+    """Publish each event when the one before is committed, so that there are as many commits."""
+    for number in range(1, EVENTS + 1):
+        deployment.publish(event(step=number))
+        eventually(lambda: has_committed(deployment, agent, number))  # noqa: B023 - asked in this round only
+
+
+def has_committed(deployment: Deployment, agent: TestAgent, offset: int) -> bool:
+    """Whether the agent has committed this offset after another turn."""
+    agent.run_once(0.01)
+    committed = deployment.committed()
+    return committed is not None and committed.offset == offset
 
 
 def follow(deployment: Deployment) -> TestAgent:
@@ -70,11 +82,17 @@ def test_a_crash_between_the_steps_of_a_turn_loses_nothing(step: str) -> None:
     "point", ["produce.before_append", "produce.after_append_before_ack", "commit.before", "commit.after"]
 )
 def test_a_crash_inside_the_transport_loses_nothing(point: str, passes: int) -> None:
-    deployment, faults = deployment_with_events(), Faults()
+    deployment, faults = Deployment(max_concurrent=2), Faults()
     # The announcement of the answers' schemas produces three records before the first answer.
     faults.fail_at(point, passes=passes + (3 if point.startswith("produce") else 0))
+    agent = deployment.agent(transport_probe=faults.probe)
+    agent.register(PAY, lambda payload: {"n": payload["n"]})
 
-    work_until_it_dies(deployment, faults, in_transport=True)
+    with pytest.raises(Crash):
+        work_one_by_one(deployment, agent)
+    agent.kill()
+    published = len(deployment.records(deployment.topology.facet(PAY)))
+    deployment.publish(*(event(step=n) for n in range(published + 1, EVENTS + 1)))
     follow(deployment)
 
     assert_all_answered(deployment)
