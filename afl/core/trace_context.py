@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from binascii import unhexlify
 from collections.abc import Iterable, Sequence
 from hashlib import blake2b
+from struct import Struct
 from typing import Final, NamedTuple
 
 TRACE_PARENT: Final = "traceparent"
@@ -20,6 +22,11 @@ _STATE: Final = re.compile(r"[\x21-\x7e][\x20-\x7e]*\Z")
 is_usual: Final = re.compile(rb"00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-0[0-3]\Z").match
 #: The same of a trace whose spans are recorded.
 is_sampled_usual: Final = re.compile(rb"00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-0[13]\Z").match
+#: Any number of them, one behind the other.
+_are_sampled_usual: Final = re.compile(rb"(?:00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-0[13])*+\Z").match
+_USUAL_LENGTHS: Final = {55}
+#: The ids of one of them.
+_ids_of: Final = Struct("x16s8sx").iter_unpack
 #: The flags of a trace whose spans are recorded.
 SAMPLED: Final = ("01", "03")
 _NO_TRACE, _NO_SPAN = "0" * 32, "0" * 16
@@ -98,6 +105,18 @@ def context_in(text: str) -> TraceContext | None:
     """Return the context whose `text` this is; None for an empty text."""
     parent, _, state = text.partition(" ")
     return parse_context(parent, state)
+
+
+def ids_of_sampled(parents: Sequence[bytes]) -> tuple[Sequence[bytes], Sequence[bytes]] | None:
+    """Return the trace ids and the span ids that these values of `traceparent` name, at once and as bytes.
+
+    Returns None unless each of them is usual, and of a trace that is recorded.
+    """
+    joined = b"".join(parents)
+    if not joined or {*map(len, parents)} != _USUAL_LENGTHS or _are_sampled_usual(joined) is None:
+        return None
+    trace_ids, span_ids = zip(*_ids_of(unhexlify(joined.replace(b"-", b""))), strict=True)
+    return trace_ids, span_ids
 
 
 def trace_id_of(workflow_id: str, trace_context: str = "") -> str:

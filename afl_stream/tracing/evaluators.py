@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from os import urandom
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeAlias
 
 from afl.core.clock import epoch_ns
 from afl.core.trace_context import (
@@ -16,6 +16,7 @@ from afl.core.trace_context import (
     context_in,
     context_of,
     derived_span_id,
+    ids_of_sampled,
     is_sampled_usual,
     link_to,
 )
@@ -29,14 +30,18 @@ from afl_stream.tracing.attributes import (
     running,
     sending,
 )
-from afl_stream.tracing.spans import MAX_LINKS, Link, Row, SpanTemplate, new_span, plain_span
+from afl_stream.tracing.spans import MAX_LINKS, Link, PlainSpans, Row, SpanTemplate, new_span
 from afl_stream.tracing.tracer import Tracer
 from afl_stream.transport import Headers, Record
 
 _KEYS: Final = (KEY, CONVERSATION_ID, OUTCOME, OFFSET)
 
-#: Partitions whose spans are remembered.
+#: Partitions whose spans are remembered, and runs whose span's id is.
 _MOST_TEMPLATES: Final = 10_000
+#: The flags of a trace whose spans are recorded, as records carry them.
+_SAMPLED: Final = frozenset(flags.encode() for flags in SAMPLED)
+#: A record that names a span of its run's trace: its key, `traceparent`, offset, outcome, and itself.
+_Usual: TypeAlias = tuple[bytes, bytes, int, str, Record]
 
 
 class TracedRun(Protocol):
@@ -76,6 +81,8 @@ class EvaluatorTracing:
         self._sent: dict[str, SpanTemplate | None] = {commands: None}
         #: Returns the span of a record of this topic and partition.
         self._template_of = lru_cache(maxsize=_MOST_TEMPLATES)(self._new_template)
+        #: Returns the id of the span of the run that has this id, in UTF-8.
+        self._run_span_id = lru_cache(maxsize=_MOST_TEMPLATES)(self._new_run_span_id)
         self._runs: dict[str, SpanTemplate] = {}
         self._settled: dict[str, SpanTemplate] = {}
 
@@ -111,8 +118,8 @@ class EvaluatorTracing:
 
     def sent(self, records: Iterable[tuple[str, str, bytes | None, bytes | None, Any]], began_ns: int) -> None:
         """Record that records of the outbox were handed to the broker's client."""
-        ended_ns, templates, run_context = epoch_ns(), self._sent, self._tracer.run_context
-        found: list[Row] = []
+        ended_ns, templates = epoch_ns(), self._sent
+        usual: dict[str, list[tuple[bytes, bytes]]] = {}
         for _, topic, key, _value, headers in records:
             if headers.__class__ is bytes or key is None:
                 continue
@@ -124,21 +131,48 @@ class EvaluatorTracing:
                 continue
             # It is the third of ours, or it is among the others.
             parent = headers[2][1] if len(headers) == 3 else dict(headers).get(TRACE_PARENT)
-            if parent is None or not is_sampled_usual(parent):
+            if parent is None or parent[53:] not in _SAMPLED:
                 continue
-            text, about = parent.decode(), key.decode("utf-8", "replace")
             if template is None:
-                span_id = text[36:52]
-                if span_id != derived_span_id(f"fired/{about}"):
-                    continue  # A command of a client, which goes on to its own evaluator.
-                times, values = (began_ns, ended_ns), (about, about, None)
-                found.append(new_span((sending(topic), text[3:35], span_id, "", *times, values, None, (), None)))
-                continue
-            workflow_id = about.rpartition(":")[0]
-            ids = f"{text[3:35]}{run_context(workflow_id).span_id}{text[36:52]}"
-            found.append(plain_span((template, ids, began_ns, ended_ns, (about, workflow_id), None, 0)))
-        if found:
-            self._tracer.record_all(found)
+                self._fired(topic, key, parent, began_ns, ended_ns)
+            elif topic in usual:
+                usual[topic].append((key, parent))
+            else:
+                usual[topic] = [(key, parent)]
+        for topic, sent in usual.items():
+            template = templates[topic]
+            assert template is not None
+            self._sent_together(template, sent, began_ns, ended_ns)
+
+    def _sent_together(
+        self, template: SpanTemplate, sent: Sequence[tuple[bytes, bytes]], began_ns: int, ended_ns: int
+    ) -> None:
+        """Record that records of these keys and contexts were sent: they stand below the spans of their runs."""
+        keys, parents = zip(*sent, strict=True)
+        ids = ids_of_sampled(parents)
+        if ids is None or not _are_texts(keys):
+            if len(sent) > 1:
+                for one in sent:
+                    self._sent_together(template, [one], began_ns, ended_ns)
+            elif ids is not None:
+                self._sent_together(template, [(_text_of(keys[0]).encode(), parents[0])], began_ns, ended_ns)
+            return
+        workflow_ids = [key.rpartition(b":")[0] for key in keys]
+        above = [*map(self._run_span_id, workflow_ids)]
+        self._tracer.record_columns(
+            PlainSpans(template, ids[0], ids[1], above, began_ns, ended_ns, (keys, workflow_ids))
+        )
+
+    def _fired(self, topic: str, key: bytes, parent: bytes, began_ns: int, ended_ns: int) -> None:
+        """Record that the start command of a schedule's firing was sent, if it is one."""
+        if not is_sampled_usual(parent):
+            return
+        text, about = parent.decode(), key.decode("utf-8", "replace")
+        span_id = text[36:52]
+        if span_id != derived_span_id(f"fired/{about}"):
+            return  # A command of a client, which goes on to its own evaluator.
+        times, values = (began_ns, ended_ns), (about, about, None)
+        self._tracer.record(new_span((sending(topic), text[3:35], span_id, "", *times, values, None, (), None)))
 
     def committed(
         self,
@@ -155,43 +189,89 @@ class EvaluatorTracing:
         ended_ns = epoch_ns()
         spans: list[Row] = []
         links: list[Link] = []
-        # The ids of all spans are drawn at once.
-        drawn, at = urandom(8 * len(worked_on)).hex(), 0
-        template: SpanTemplate | None = None
-        last_topic, last_partition = "", -1
-        for (topic, partition, offset, named, _, headers, _), outcome in worked_on:
+        usual: dict[tuple[str, int], list[_Usual]] = {}
+        times = began_ns, ended_ns
+        for record, outcome in worked_on:
+            topic, partition, offset, named, _, headers, _ = record
             key = "" if named is None else named.decode("utf-8", "replace")
             run = changed.get(key) or run_of(key)
-            if template is None or topic != last_topic or partition != last_partition:
-                template = self._template_of(topic, partition)
-                last_topic, last_partition = topic, partition
-            span_id = drawn[at : at + 16]
-            at += 16
-            if len(headers) == 3 and headers[2][0] == TRACE_PARENT and is_sampled_usual(headers[2][1] or b""):
-                text = (headers[2][1] or b"").decode()
-                kept = "" if run is None else run.trace_context
-                if kept.startswith(text[:36]) and kept[53:55] in SAMPLED:
+            if len(headers) == 3 and run is not None and named is not None:
+                name, parent = headers[2]
+                kept = run.trace_context
+                if (
+                    name == TRACE_PARENT
+                    and parent is not None
+                    and parent[53:] in _SAMPLED
+                    and kept[53:55] in SAMPLED
+                    and parent[:36] == kept[:36].encode()
+                ):
                     # Nearly every record: it names a span of its run's trace.
-                    ids = text[3:52] + span_id
-                    spans.append(plain_span((template, ids, began_ns, ended_ns, (key, key, outcome), offset, 0)))
-                    if len(links) < MAX_LINKS:
+                    place = topic, partition
+                    if place in usual:
+                        usual[place].append((named, parent, offset, outcome, record))
+                    else:
+                        usual[place] = [(named, parent, offset, outcome, record)]
+                    if len(links) < MAX_LINKS and is_sampled_usual(parent):
+                        text = parent.decode()
                         links.append((text[3:35], text[36:52]))
                     continue
-            sender = link_to(headers)
-            place = self._place_of(key, run, sender)
-            if place is None:
-                continue
-            trace_id, above, own_links = place
-            times, values = (began_ns, ended_ns), (key, key, outcome, offset)
-            spans.append(new_span((template, trace_id, span_id, above, *times, values, None, own_links, None)))
-            if len(links) < MAX_LINKS:
-                links.append((trace_id, span_id) if sender is None else sender)
+            self._add_other(record, outcome, run, times, spans, links)
+        for place, rows in usual.items():
+            self._add_usual(self._template_of(*place), rows, times, spans, lambda key: changed.get(key) or run_of(key))
         if worked_on:
             self._commit(worked_on, began_ns, ended_ns, spans, links)
         for run in ended:
             self._ended(run, spans)
         if spans:
             self._tracer.record_all(spans)
+
+    def _add_usual(
+        self,
+        template: SpanTemplate,
+        rows: Sequence[_Usual],
+        times: tuple[int, int],
+        spans: list[Row],
+        run_of: Callable[[str], Any],
+    ) -> None:
+        """Record the work on records of one partition, each of which names a span of its run's trace."""
+        keys, parents, offsets, outcomes, _ = zip(*rows, strict=True)
+        ids = ids_of_sampled(parents)
+        if ids is not None and _are_texts(keys):
+            drawn = urandom(8 * len(rows))
+            own = [drawn[at : at + 8] for at in range(0, len(drawn), 8)]
+            told = [outcome.encode() for outcome in outcomes]
+            self._tracer.record_columns(PlainSpans(template, ids[0], own, ids[1], *times, (keys, keys, told), offsets))
+            return
+        for row in rows:
+            if len(rows) > 1:
+                self._add_usual(template, [row], times, spans, run_of)
+            else:
+                *_, outcome, record = row
+                self._add_other(record, outcome, run_of(_text_of(record.key)), times, spans, [])
+
+    def _add_other(
+        self,
+        record: Record,
+        outcome: str,
+        run: Any,
+        times: tuple[int, int],
+        spans: list[Row],
+        links: list[Link],
+    ) -> None:
+        """Add the span of the work on a record, which may be of any trace."""
+        key, sender = _text_of(record.key), link_to(record.headers)
+        place = self._place_of(key, run, sender)
+        if place is None:
+            return
+        trace_id, above, own_links = place
+        template, span_id = self._template_of(record.topic, record.partition), self._tracer.new_span_id()
+        values = (key, key, outcome, record.offset)
+        spans.append(new_span((template, trace_id, span_id, above, *times, values, None, own_links, None)))
+        if len(links) < MAX_LINKS:
+            links.append((trace_id, span_id) if sender is None else sender)
+
+    def _new_run_span_id(self, workflow_id: bytes) -> bytes:
+        return bytes.fromhex(self._tracer.run_context(workflow_id.decode()).span_id)
 
     def _new_template(self, topic: str, partition: int) -> SpanTemplate:
         return processing(topic, partition, self._group, _KEYS)
@@ -254,3 +334,15 @@ class EvaluatorTracing:
         spans.append(
             new_span((template, context.trace_id, own, above, begin, end, (run.id, run.status), error, (), None))
         )
+
+
+def _text_of(key: bytes | None) -> str:
+    return "" if key is None else key.decode("utf-8", "replace")
+
+
+def _are_texts(keys: Sequence[bytes]) -> bool:
+    try:
+        b"\n".join(keys).decode()
+    except UnicodeDecodeError:
+        return False
+    return True

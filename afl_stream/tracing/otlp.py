@@ -7,11 +7,13 @@ put together once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
+from itertools import repeat, starmap
 from struct import Struct, calcsize
 from typing import Any, Final, NamedTuple
 
-from afl_stream.tracing.spans import PlainSpan, Row, Span, SpanPair, SpanTemplate
+from afl_stream.tracing.spans import PlainSpan, PlainSpans, Row, Span, SpanPair, SpanTemplate
 
 #: trace_id (1), span_id (2), start (7), end (8): tags and lengths are single bytes.
 _FIXED: Final = Struct("<2s16s2s8scQcQ").pack
@@ -87,11 +89,12 @@ _MOST_FORMS: Final = 4_096
 class _Form(NamedTuple):
     """The bytes of a plain span, or of both of a pair, whose values have certain lengths.
 
-    It is packed by `pack` from `arguments`: constant bytes, and between them places for ids, times and values.
+    They are packed by `pack` from `arguments`: constant bytes, again and again, and between them places for the columns
+    of ids, times and values.
     """
 
     pack: Callable[..., bytes]
-    arguments: list[Any]
+    arguments: list[Iterable[Any]]
 
 
 class SpanEncoder:
@@ -102,8 +105,8 @@ class SpanEncoder:
         self._scope = field(b"\x0a", field(b"\x0a", scope.encode()) + field(b"\x12", version.encode()))
         #: What all spans of a template share, and the key of each attribute of their own.
         self._templates: dict[SpanTemplate, tuple[bytes, tuple[bytes, ...]]] = {}
-        #: By template or pair, and the lengths of values.
-        self._forms: dict[tuple[Any, ...], _Form] = {}
+        #: By template or pair, whether the last value is a number, and the lengths of values.
+        self._forms: dict[tuple[SpanTemplate | SpanPair, bool, tuple[int, ...]], _Form] = {}
 
     def request(self, parts: Sequence[bytes]) -> bytes:
         """Return an ExportTraceServiceRequest of encoded spans."""
@@ -114,74 +117,109 @@ class SpanEncoder:
         return b"".join((b"\x0a", varint(whole), self._resource, of_scope, self._scope, *parts))
 
     def encoded(self, rows: Sequence[Row]) -> tuple[bytes, int]:
-        """Return spans as their scope holds them, one after the other, and their number."""
+        """Return spans as their scope holds them, one after the other in any order, and their number."""
         found: list[bytes] = []
-        seconds = at = 0
-        add, forms, single_ids, pair_ids = found.append, self._forms, _SINGLE_IDS.unpack_from, _PAIR_IDS.unpack_from
-        # All ids at once: each by itself takes as long as packing a span.
-        ids = bytes.fromhex("".join([row.ids for row in rows if row.__class__ is PlainSpan]).replace("-", ""))
+        plain: dict[SpanTemplate | SpanPair, list[PlainSpan]] = {}
+        count = 0
         for row in rows:
-            if not isinstance(row, PlainSpan):
-                add(field(b"\x12", self._span(row)))
-                continue
-            place, _, start_ns, end_ns, texts, number, second_end_ns = row
-            try:
-                if len(texts) == 3:
-                    text, text_2, text_3 = texts
-                    values: tuple[bytes, ...] = (text.encode(), text_2.encode(), text_3.encode())
+            if isinstance(row, PlainSpan):
+                place = row[0]
+                if place in plain:
+                    plain[place].append(row)
                 else:
-                    values = tuple([text.encode() for text in texts])
-            except UnicodeEncodeError:
-                values = tuple([text.encode("utf-8", "replace") for text in texts])
-            if number is None:
-                bits: tuple[int, ...] = ()
-            elif 0 <= number < 0x20_0000:
-                bits = (number & 127 | 128, number >> 7 & 127 | 128, number >> 14)
+                    plain[place] = [row]
+            elif isinstance(row, PlainSpans):
+                count += self._add_columns(row, found)
             else:
-                bits = _bits(number)
-            if len(values) == 3:
-                value, value_2, value_3 = values
-                shape: tuple[Any, ...] = (place, len(bits), len(value), len(value_2), len(value_3))
-            else:
-                shape = (place, len(bits), *map(len, values))
-            form = forms.get(shape)
-            if form is None:
-                form = self._form(place, shape)
-            arguments = form.arguments.copy()
-            if second_end_ns:
-                trace, parent, own, second = pair_ids(ids, at)
-                at += 40
-                one, other = place.shared  # type: ignore[union-attr]  # it is a pair
-                arguments[1::2] = (
-                    trace, own, start_ns, end_ns, parent, *values, *bits,
-                    trace, second, end_ns, second_end_ns, own, values[one], values[other],
-                )  # fmt: skip
-                seconds += 1
-            else:
-                trace, parent, own = single_ids(ids, at)
-                at += 32
-                arguments[1::2] = (trace, own, start_ns, end_ns, parent, *values, *bits)
-            add(form.pack(*arguments))
-        return b"".join(found), len(found) + seconds
+                found.append(field(b"\x12", self._span(row)))
+                count += 1
+        for place, of_place in plain.items():
+            count += self._add_rows(place, of_place, found)
+        return b"".join(found), count
 
-    def _form(self, place: SpanTemplate | SpanPair, shape: tuple[Any, ...]) -> _Form:
-        bits, lengths = shape[1], shape[2:]
+    def _add_columns(self, spans: PlainSpans, found: list[bytes]) -> int:
+        template, traces, own, parents, start_ns, end_ns, texts, numbers = spans
+        count = len(traces)
+        values = list(texts) if numbers is None else [*texts, _varints(numbers)]
+        times = [start_ns] * count, [end_ns] * count
+        self._add(template, numbers is not None, [traces, own, *times, parents, *values], values, found)
+        return count
+
+    def _add_rows(self, place: SpanTemplate | SpanPair, rows: Sequence[PlainSpan], found: list[bytes]) -> int:
+        _, ids, starts, ends, texts, numbers, second_ends = zip(*rows, strict=True)
+        has_numbers = None not in numbers
+        if not has_numbers and numbers.count(None) < len(rows):
+            return sum([self._add_rows(place, [row], found) for row in rows])
+        values: list[Sequence[bytes]] = [_encoded_texts(column) for column in zip(*texts, strict=True)]
+        shared = values
+        if has_numbers:
+            values = [*values, _varints(numbers)]
+        # All ids at once: each by itself takes as long as packing a span.
+        raw = bytes.fromhex("".join(ids).replace("-", ""))
         if isinstance(place, SpanTemplate):
-            pieces = self._pieces(place, lengths, bits)
+            traces, parents, own = zip(*_SINGLE_IDS.iter_unpack(raw), strict=True)
+            self._add(place, has_numbers, [traces, own, starts, ends, parents, *values], values, found)
+            return len(rows)
+        traces, parents, own, second = zip(*_PAIR_IDS.iter_unpack(raw), strict=True)
+        one, other = place.shared
+        columns = [
+            traces, own, starts, ends, parents, *values,
+            traces, second, ends, second_ends, own, shared[one], shared[other],
+        ]  # fmt: skip
+        self._add(place, has_numbers, columns, values, found)
+        return 2 * len(rows)
+
+    def _add(
+        self,
+        place: SpanTemplate | SpanPair,
+        has_numbers: bool,
+        columns: Sequence[Sequence[Any]],
+        values: Sequence[Sequence[bytes]],
+        found: list[bytes],
+    ) -> None:
+        """Add plain spans, given by column in the order of their form: spans whose values are as long have one form."""
+        shapes = list(zip(*[map(len, column) for column in values], strict=True))
+        if len(set(shapes)) <= 1:
+            self._pack(place, has_numbers, shapes[0] if shapes else (), columns, found)
+            return
+        by_shape: dict[tuple[int, ...], list[int]] = {}
+        for number, shape in enumerate(shapes):
+            by_shape.setdefault(shape, []).append(number)
+        for shape, chosen in by_shape.items():
+            self._pack(place, has_numbers, shape, [[column[each] for each in chosen] for column in columns], found)
+
+    def _pack(
+        self,
+        place: SpanTemplate | SpanPair,
+        has_numbers: bool,
+        shape: tuple[int, ...],
+        columns: Sequence[Sequence[Any]],
+        found: list[bytes],
+    ) -> None:
+        key = place, has_numbers, shape
+        pack, arguments = self._forms.get(key) or self._form(key)
+        whole = arguments.copy()
+        whole[1::2] = columns
+        found += starmap(pack, zip(*whole, strict=False))
+
+    def _form(self, key: tuple[SpanTemplate | SpanPair, bool, tuple[int, ...]]) -> _Form:
+        place, has_numbers, lengths = key
+        if isinstance(place, SpanTemplate):
+            pieces = self._pieces(place, lengths, has_number=has_numbers)
         else:
-            pieces = self._pieces(place.first, lengths, bits)
-            pieces += self._pieces(place.second, [lengths[shared] for shared in place.shared], 0)
+            pieces = self._pieces(place.first, lengths, has_number=has_numbers)
+            pieces += self._pieces(place.second, [lengths[shared] for shared in place.shared], has_number=False)
         packed = Struct("<" + "".join([f"{len(constant)}s{value}" for constant, value in pieces]))
-        arguments: list[Any] = [each for constant, _ in pieces for each in (constant, None)]
+        arguments: list[Iterable[Any]] = [each for constant, _ in pieces for each in (repeat(constant), ())]
         if len(self._forms) >= _MOST_FORMS:
             self._forms.clear()
-        form = self._forms[shape] = _Form(packed.pack, arguments)
+        form = self._forms[key] = _Form(packed.pack, arguments)
         return form
 
-    def _pieces(self, template: SpanTemplate, lengths: Sequence[int], bits: int) -> list[tuple[bytes, str]]:
+    def _pieces(self, template: SpanTemplate, lengths: Sequence[int], *, has_number: bool) -> list[tuple[bytes, str]]:
         """Return a plain span as constants, each with the form of the value behind it, as `struct` names it.
 
-        Its values are texts of these lengths, and then a number of so many bytes unless that is 0.
+        Its values are texts of these lengths; the last one is a number's bytes if it has one.
         """
         shared, keys = self._template(template)
         pieces = [
@@ -192,11 +230,10 @@ class SpanEncoder:
             (_PARENT_TAG, "8s"),
         ]
         # Keys that follow have no value.
-        for key, length in zip(keys, lengths, strict=False):
-            pieces.append((_key_and_head(key, b"\x0a" + varint(length), length), f"{length}s"))
-        if bits:
-            pieces.append((_key_and_head(keys[len(lengths)], b"\x18", bits), "B"))
-            pieces += [(b"", "B")] * (bits - 1)
+        for place, (key, length) in enumerate(zip(keys, lengths, strict=False), 1):
+            is_number = has_number and place == len(lengths)
+            head = b"\x18" if is_number else b"\x0a" + varint(length)
+            pieces.append((_key_and_head(key, head, length), f"{length}s"))
         size = sum([len(constant) + calcsize(f"<{value}") for constant, value in pieces])
         first, form = pieces[0]
         return [(b"\x12" + varint(size) + first, form), *pieces[1:]]
@@ -250,14 +287,31 @@ def _key_and_head(key: bytes, head: bytes, length: int) -> bytes:
     return _ATTRIBUTES + varint(len(key) + 1 + len(value) + len(head) + length) + key + b"\x12" + value + head
 
 
-def _bits(number: int) -> tuple[int, ...]:
-    """Return the bytes of a number as protobuf writes it. One that is negative has ten.
+def _encoded_texts(texts: Sequence[str]) -> list[bytes]:
+    try:
+        return [text.encode() for text in texts]
+    except UnicodeEncodeError:
+        return [text.encode("utf-8", "replace") for text in texts]
 
-    Few lengths mean few forms: what has up to 35 bits has five bytes, the last of which may be zero.
-    """
-    if 0 <= number < 1 << 35:
-        return (*[number >> shift & 127 | 128 for shift in (0, 7, 14, 21)], number >> 28)
-    return tuple(varint(number & 0xFFFF_FFFF_FFFF_FFFF))
+
+#: The first byte of a number that has more of them.
+_FIRST_BYTES: Final = [b"%c" % (number | 128) for number in range(128)]
+
+
+def _varints(numbers: Sequence[int]) -> list[bytes]:
+    """Return numbers as protobuf writes them. Few lengths mean few forms: some end with bytes that are zero."""
+    return [_FIRST_BYTES[number & 127] + _rest(number >> 7) for number in numbers]
+
+
+@lru_cache(maxsize=1_024)  # Offsets of one batch follow each other.
+def _rest(number: int) -> bytes:
+    """Return the bytes behind the first one of a number, of which that has taken seven bits."""
+    if 0 <= number < 1 << 14:
+        return b"%c%c" % (number & 127 | 128, number >> 7)
+    if 0 <= number < 1 << 28:
+        return bytes((*[number >> shift & 127 | 128 for shift in (0, 7, 14)], number >> 21))
+    # What is negative has 64 bits.
+    return varint(number & (1 << 57) - 1)
 
 
 def _noted(notes: Any) -> Sequence[bytes]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import IntEnum
+from itertools import repeat
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from afl.core.row_maker import row_maker
@@ -153,4 +155,42 @@ def _span(
 plain_span: Final = row_maker(
     PlainSpan, "place", "ids", "start_ns", "end_ns", "texts", "number", "second_end_ns"
 )  # fmt: skip
-Row: TypeAlias = Span | PlainSpan
+
+
+class PlainSpans(NamedTuple):
+    """Plain spans of one template that begin and end together, by column: exporters are quickest with them.
+
+    Ids are bytes, and so are texts, in UTF-8. `texts` has a column for each of the template's first keys, and `numbers`
+    the values of the next one.
+    """
+
+    template: SpanTemplate
+    trace_ids: Sequence[bytes]
+    span_ids: Sequence[bytes]
+    parent_ids: Sequence[bytes]
+    start_ns: int
+    end_ns: int
+    texts: tuple[Sequence[bytes], ...]
+    numbers: Sequence[int] | None = None
+
+    def spans(self) -> tuple[Span, ...]:
+        """Return these spans as others are written."""
+        template, traces, own, parents, start_ns, end_ns, texts, numbers = self
+        values = zip(*[[text.decode() for text in column] for column in texts], strict=True)
+        return tuple(
+            _span(
+                template,
+                trace_id.hex(),
+                span_id.hex(),
+                parent_id.hex(),
+                start_ns,
+                end_ns,
+                given if number is None else (*given, number),
+            )
+            for trace_id, span_id, parent_id, given, number in zip(
+                traces, own, parents, values, numbers or repeat(None), strict=False
+            )
+        )
+
+
+Row: TypeAlias = Span | PlainSpan | PlainSpans

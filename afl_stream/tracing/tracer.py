@@ -15,7 +15,7 @@ from afl.core.text.exception_text import exception_line
 from afl.core.text.warning_limits import LimitedLog
 from afl.core.trace_context import TraceContext, derived_span_id, derived_trace_id, is_sampled
 from afl_stream.errors import StreamError
-from afl_stream.tracing.spans import Row
+from afl_stream.tracing.spans import PlainSpans, Row
 
 _log = logging.getLogger(__name__)
 
@@ -117,6 +117,12 @@ class Tracer:
         """Take ended spans."""
         self._rows.extend(rows)
         if len(self._rows) >= _ENCODED_AT_ONCE or self._thread is None:
+            self._encode()
+
+    def record_columns(self, spans: PlainSpans) -> None:
+        """Take ended spans that are given by column: those of a batch are encoded at once."""
+        self._rows.append(spans)
+        if len(spans.span_ids) + len(self._rows) > _ENCODED_AT_ONCE or self._thread is None:
             self._encode()
 
     def _encode(self) -> None:
