@@ -22,10 +22,7 @@ _STATE: Final = re.compile(r"[\x21-\x7e][\x20-\x7e]*\Z")
 is_usual: Final = re.compile(rb"00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-0[0-3]\Z").match
 #: The same of a trace whose spans are recorded.
 is_sampled_usual: Final = re.compile(rb"00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-0[13]\Z").match
-#: Any number of them, one behind the other.
-_are_sampled_usual: Final = re.compile(rb"(?:00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-0[13])*+\Z").match
-_USUAL_LENGTHS: Final = {55}
-#: The ids of one of them.
+#: The ids of one of them, without hyphens and as bytes.
 _ids_of: Final = Struct("x16s8sx").iter_unpack
 #: The flags of a trace whose spans are recorded.
 SAMPLED: Final = ("01", "03")
@@ -107,15 +104,10 @@ def context_in(text: str) -> TraceContext | None:
     return parse_context(parent, state)
 
 
-def ids_of_sampled(parents: Sequence[bytes]) -> tuple[Sequence[bytes], Sequence[bytes]] | None:
-    """Return the trace ids and the span ids that these values of `traceparent` name, at once and as bytes.
-
-    Returns None unless each of them is usual, and of a trace that is recorded.
-    """
-    joined = b"".join(parents)
-    if not joined or {*map(len, parents)} != _USUAL_LENGTHS or _are_sampled_usual(joined) is None:
-        return None
-    trace_ids, span_ids = zip(*_ids_of(unhexlify(joined.replace(b"-", b""))), strict=True)
+def ids_of_usual(parents: Iterable[bytes]) -> tuple[Sequence[bytes], Sequence[bytes]]:
+    """Return the trace ids and the span ids that values of `traceparent` name, all of them usual ones, as bytes."""
+    joined = unhexlify(b"".join(parents).replace(b"-", b""))
+    trace_ids, span_ids = zip(*_ids_of(joined), strict=True)
     return trace_ids, span_ids
 
 

@@ -225,7 +225,7 @@ class Answering:
             if work.trace is not None:
                 text = exception_text(outcome.error, self._hiding(work, event))
                 work.trace.error = (exception_class(outcome.error), text)
-                self._trace_ended(work, ended_ns, has_answer=False)
+                self._trace_ended(work, ended_ns)
             if self.lines.is_on:
                 self.lines.retried(work, event, exception_class(outcome.error), wait_s)
             self._report(Completion(work, After.RETRY, wait_s))
@@ -246,7 +246,7 @@ class Answering:
         if type(value) is not dict and answers_later(value):
             self._resources.counters.add("deferred")
             if work.trace is not None:
-                self._trace_ended(work, ended_ns, has_answer=False)
+                self._trace_ended(work, ended_ns)
             if self.lines.is_on:
                 self.lines.deferred(work, event)
             self._report(Completion(work, After.FINISH))
@@ -256,21 +256,22 @@ class Answering:
 
     def _send_traced(self, work: Work, ended_ns: int) -> None:
         """Send the answer of a handler that has ended, and record its span, which ends before that."""
-        if work.trace is None:
+        run = work.trace
+        if run is None or self._tracing is None:
             self.send(work)
             return
         try:
             self.send(work)
         finally:
-            self._trace_ended(work, ended_ns, has_answer=True)
+            work.trace = None
+            self._tracing.ended(run, work.record, work.event, self._group, ended_ns, work.all_tries, has_answer=True)
 
-    def _trace_ended(self, work: Work, ended_ns: int, *, has_answer: bool) -> None:
+    def _trace_ended(self, work: Work, ended_ns: int) -> None:
+        """Record the span of a handler that has ended, and sends no answer now."""
         run, work.trace = work.trace, None
         assert run is not None
         assert self._tracing is not None
-        self._tracing.ended(
-            run, work.record, work.event, self._group, ended_ns, work.all_tries, has_answer=has_answer
-        )  # fmt: skip
+        self._tracing.ended(run, work.record, work.event, self._group, ended_ns, work.all_tries, has_answer=False)
 
     def start_again(self, work: Work) -> None:
         """Have the handler of a record started again: it was not run."""

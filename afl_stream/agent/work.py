@@ -101,7 +101,9 @@ class Work:
     @property
     def all_tries(self) -> int:
         """The runs of its handler, in earlier processes too, as far as those have noted them; a death counts as one."""
-        return self.earlier_tries + self.tries + self.crashes
+        tries = self.earlier_tries + self.tries
+        # Few partitions have any: most records are asked about for their spans.
+        return tries + self.crashes if self.partition.progress.crash_counts else tries
 
     @property
     def is_doubtful(self) -> bool:

@@ -16,7 +16,7 @@ from afl.core.trace_context import (
     context_in,
     context_of,
     derived_span_id,
-    ids_of_sampled,
+    ids_of_usual,
     is_sampled_usual,
     link_to,
 )
@@ -38,10 +38,8 @@ _KEYS: Final = (KEY, CONVERSATION_ID, OUTCOME, OFFSET)
 
 #: Partitions whose spans are remembered, and runs whose span's id is.
 _MOST_TEMPLATES: Final = 10_000
-#: The flags of a trace whose spans are recorded, as records carry them.
-_SAMPLED: Final = frozenset(flags.encode() for flags in SAMPLED)
-#: A record that names a span of its run's trace: its key, `traceparent`, offset, outcome, and itself.
-_Usual: TypeAlias = tuple[bytes, bytes, int, str, Record]
+#: A record that names a span of its run's trace: its key, `traceparent`, offset and outcome.
+_Usual: TypeAlias = tuple[bytes, bytes, int, str]
 
 
 class TracedRun(Protocol):
@@ -131,7 +129,7 @@ class EvaluatorTracing:
                 continue
             # It is the third of ours, or it is among the others.
             parent = headers[2][1] if len(headers) == 3 else dict(headers).get(TRACE_PARENT)
-            if parent is None or parent[53:] not in _SAMPLED:
+            if parent is None or not is_sampled_usual(parent):
                 continue
             if template is None:
                 self._fired(topic, key, parent, began_ns, ended_ns)
@@ -149,24 +147,16 @@ class EvaluatorTracing:
     ) -> None:
         """Record that records of these keys and contexts were sent: they stand below the spans of their runs."""
         keys, parents = zip(*sent, strict=True)
-        ids = ids_of_sampled(parents)
-        if ids is None or not _are_texts(keys):
-            if len(sent) > 1:
-                for one in sent:
-                    self._sent_together(template, [one], began_ns, ended_ns)
-            elif ids is not None:
-                self._sent_together(template, [(_text_of(keys[0]).encode(), parents[0])], began_ns, ended_ns)
-            return
+        trace_ids, own = ids_of_usual(parents)
+        if not _are_texts(keys):
+            keys = tuple([_text_of(key).encode() for key in keys])
         workflow_ids = [key.rpartition(b":")[0] for key in keys]
         above = [*map(self._run_span_id, workflow_ids)]
-        self._tracer.record_columns(
-            PlainSpans(template, ids[0], ids[1], above, began_ns, ended_ns, (keys, workflow_ids))
-        )
+        texts = keys, workflow_ids
+        self._tracer.record_columns(PlainSpans(template, trace_ids, own, above, began_ns, ended_ns, texts))
 
     def _fired(self, topic: str, key: bytes, parent: bytes, began_ns: int, ended_ns: int) -> None:
         """Record that the start command of a schedule's firing was sent, if it is one."""
-        if not is_sampled_usual(parent):
-            return
         text, about = parent.decode(), key.decode("utf-8", "replace")
         span_id = text[36:52]
         if span_id != derived_span_id(f"fired/{about}"):
@@ -201,23 +191,24 @@ class EvaluatorTracing:
                 if (
                     name == TRACE_PARENT
                     and parent is not None
-                    and parent[53:] in _SAMPLED
-                    and kept[53:55] in SAMPLED
                     and parent[:36] == kept[:36].encode()
+                    and kept[53:55] in SAMPLED
+                    and is_sampled_usual(parent)
+                    and "\ufffd" not in key
                 ):
                     # Nearly every record: it names a span of its run's trace.
                     place = topic, partition
                     if place in usual:
-                        usual[place].append((named, parent, offset, outcome, record))
+                        usual[place].append((named, parent, offset, outcome))
                     else:
-                        usual[place] = [(named, parent, offset, outcome, record)]
-                    if len(links) < MAX_LINKS and is_sampled_usual(parent):
+                        usual[place] = [(named, parent, offset, outcome)]
+                    if len(links) < MAX_LINKS:
                         text = parent.decode()
                         links.append((text[3:35], text[36:52]))
                     continue
             self._add_other(record, outcome, run, times, spans, links)
         for place, rows in usual.items():
-            self._add_usual(self._template_of(*place), rows, times, spans, lambda key: changed.get(key) or run_of(key))
+            self._usual_spans(self._template_of(*place), rows, times)
         if worked_on:
             self._commit(worked_on, began_ns, ended_ns, spans, links)
         for run in ended:
@@ -225,29 +216,14 @@ class EvaluatorTracing:
         if spans:
             self._tracer.record_all(spans)
 
-    def _add_usual(
-        self,
-        template: SpanTemplate,
-        rows: Sequence[_Usual],
-        times: tuple[int, int],
-        spans: list[Row],
-        run_of: Callable[[str], Any],
-    ) -> None:
+    def _usual_spans(self, template: SpanTemplate, rows: Sequence[_Usual], times: tuple[int, int]) -> None:
         """Record the work on records of one partition, each of which names a span of its run's trace."""
-        keys, parents, offsets, outcomes, _ = zip(*rows, strict=True)
-        ids = ids_of_sampled(parents)
-        if ids is not None and _are_texts(keys):
-            drawn = urandom(8 * len(rows))
-            own = [drawn[at : at + 8] for at in range(0, len(drawn), 8)]
-            told = [outcome.encode() for outcome in outcomes]
-            self._tracer.record_columns(PlainSpans(template, ids[0], own, ids[1], *times, (keys, keys, told), offsets))
-            return
-        for row in rows:
-            if len(rows) > 1:
-                self._add_usual(template, [row], times, spans, run_of)
-            else:
-                *_, outcome, record = row
-                self._add_other(record, outcome, run_of(_text_of(record.key)), times, spans, [])
+        keys, parents, offsets, outcomes = zip(*rows, strict=True)
+        trace_ids, above = ids_of_usual(parents)
+        drawn = urandom(8 * len(rows))
+        own = [drawn[at : at + 8] for at in range(0, len(drawn), 8)]
+        texts = keys, keys, [outcome.encode() for outcome in outcomes]
+        self._tracer.record_columns(PlainSpans(template, trace_ids, own, above, *times, texts, offsets))
 
     def _add_other(
         self,
