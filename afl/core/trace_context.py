@@ -22,6 +22,9 @@ _STATE: Final = re.compile(r"[\x21-\x7e][\x20-\x7e]*\Z")
 is_usual: Final = re.compile(rb"00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-0[0-3]\Z").match
 #: The same of a trace whose spans are recorded.
 is_sampled_usual: Final = re.compile(rb"00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-0[13]\Z").match
+#: What is behind the trace's id of one of them: `match(value, SPAN_AT)`.
+SPAN_AT: Final = 36
+is_sampled_usual_span: Final = re.compile(rb"(?!0{16})[0-9a-f]{16}-0[13]\Z").match
 #: The ids of one of them, without hyphens and as bytes.
 _ids_of: Final = Struct("x16s8sx").iter_unpack
 #: The flags of a trace whose spans are recorded.

@@ -10,6 +10,7 @@ from typing import Any, Final, Protocol, TypeAlias
 from afl.core.clock import epoch_ns
 from afl.core.trace_context import (
     SAMPLED,
+    SPAN_AT,
     TRACE_PARENT,
     TRACE_STATE,
     TraceContext,
@@ -18,6 +19,7 @@ from afl.core.trace_context import (
     derived_span_id,
     ids_of_usual,
     is_sampled_usual,
+    is_sampled_usual_span,
     link_to,
 )
 from afl_stream.tracing.attributes import (
@@ -191,9 +193,9 @@ class EvaluatorTracing:
                 if (
                     name == TRACE_PARENT
                     and parent is not None
-                    and parent[:36] == kept[:36].encode()
+                    and parent[:SPAN_AT] == kept[:SPAN_AT].encode()
                     and kept[53:55] in SAMPLED
-                    and is_sampled_usual(parent)
+                    and is_sampled_usual_span(parent, SPAN_AT)
                     and "\ufffd" not in key
                 ):
                     # Nearly every record: it names a span of its run's trace.
