@@ -202,7 +202,7 @@ class Deployment:
         raise AssertionError("the deployment does not come to rest")
 
     def settle_among_all(self) -> None:
-        """Settle, with control partitions at every evaluator: a group comes to rest before its latest member has any."""
+        """Settle, with control partitions at every evaluator: a group may rest before its latest member has any."""
         deadline_s = time.monotonic() + _DELIVERY_DEADLINE_S
         self.settle()
         while not all(evaluator.partitions() for evaluator in self.evaluators):
