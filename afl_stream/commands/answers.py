@@ -13,6 +13,7 @@ from afl_stream.commands.completing.values import run_ids
 from afl_stream.commands.invocation import Invocation, open_transport, store_here
 from afl_stream.commands.refusals import CommandRefused, NotFound, no_such_run
 from afl_stream.commands.runs.short_ids import meant_id
+from afl_stream.commands.runs.unknown_ids import unknown_in
 from afl_stream.exit_codes import ExitCode
 
 if TYPE_CHECKING:
@@ -120,9 +121,12 @@ def cancel_command(invocation: Invocation, workflow_id: str, reason: str) -> Exi
         with store_here(config, transport) as store:
             workflow_id = meant_id(store, invocation.terminal(), workflow_id)
             row = None if store is None else store.load_workflow(workflow_id) or store.tombstone(workflow_id)
+            unknown = None if store is None else unknown_in(store, workflow_id)
         # One that the store does not know may have been asked for, and not have been started yet.
         if row is not None and row.status in ENDED_STATUSES and row.status != CANCELLED:
             raise AlreadyEnded(workflow_id, row.status)
+        if unknown is not None:
+            invocation.terminal().warn(unknown.note)
         reply = ask(
             invocation, client, lambda timeout_s: client.cancel(workflow_id, reason, answer_timeout_s=timeout_s)
         )

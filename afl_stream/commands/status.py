@@ -14,7 +14,7 @@ from afl.core.trace_context import trace_id_of
 from afl_stream.commands.arguments import common
 from afl_stream.commands.completing.values import run_ids
 from afl_stream.commands.invocation import Invocation, described_store
-from afl_stream.commands.refusals import NotFound, no_such_run
+from afl_stream.commands.refusals import NotFound
 from afl_stream.commands.run_status import shown_status
 from afl_stream.commands.sensitive.shown import open_shown_store, reveal_option
 from afl_stream.commands.terminal import Terminal, duration_text, time_text
@@ -111,20 +111,18 @@ def _show_run(
     from afl_stream.commands.programs import program_of, stored_plan
     from afl_stream.commands.reports import show_result, show_waiting
     from afl_stream.visibility.step_tree import statement_names, step_tree
+    from afl_stream.visibility.workflows import NoSuchWorkflow, find_workflow
 
     row = store.load_workflow(workflow_id)
     if row is None:
-        known = [other.id for other in store.list_workflows(limit=1_000)]
         if (tombstone := store.tombstone(workflow_id)) is not None:
             _show_purged(terminal, tombstone)
             return
-        near = [other for other in known if workflow_id and other.startswith(workflow_id)]
-        if len(near) != 1:
-            if near:
-                raise NotFound("run", workflow_id, "afl-stream status lists them", near[:3])
-            raise no_such_run(store, workflow_id, "afl-stream status lists them")
-        row = store.load_workflow(near[0])
-        assert row is not None
+        try:
+            row = find_workflow(store, workflow_id)
+        except NoSuchWorkflow as error:
+            hint = "afl-stream status lists them"
+            raise NotFound("run", workflow_id, hint, error.near or error.alike) from error
     documents = current_steps(store.load_steps(row.id), row.execution)
     program = program_of(store, row)
     plan = stored_plan(program, row)

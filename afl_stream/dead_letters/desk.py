@@ -101,6 +101,11 @@ class DeadLetters:
     ) -> None:
         self.close()
 
+    @property
+    def transport(self) -> Transport:
+        """Return the transport whose topics are read."""
+        return self._transport
+
     def close(self) -> None:
         """Release the producer. The transport stays open: it is the caller's."""
         producer, self._producer = self._producer, None

@@ -29,7 +29,7 @@ class NoSuchWorkflow(StreamError):
             meant = did_you_mean(alike)
             text = f"there is no run {workflow_id}{f'; {meant}' if meant else ''}; afl-stream list shows them"
         super().__init__(text)
-        self.workflow_id, self.near = workflow_id, tuple(near)
+        self.workflow_id, self.near, self.alike = workflow_id, tuple(near), tuple(alike)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,10 +129,16 @@ def full_id(store: EngineStore, workflow_id: str) -> str:
 
 
 def near_runs(store: EngineStore, workflow_id: str) -> list[str]:
-    """Return ids of runs that resemble one that no run has, best first. Only a part of many runs is compared."""
+    """Return ids of runs that begin so, or resemble one that no run has, best first.
+
+    Only a part of many runs is compared.
+    """
+    following = store.workflow_ids(after=workflow_id, limit=_MOST_NAMED) if workflow_id else []
+    begun = [found for found in following if found.startswith(workflow_id)]
     starts = (workflow_id[:1], workflow_id[: len(workflow_id) // 2])
     known = {found for start in starts for found in store.workflow_ids(after=start, limit=_MOST_COMPARED)}
-    return close_names(workflow_id, sorted(known), _MOST_NAMED)
+    alike = close_names(workflow_id, sorted(known.difference(begun)), _MOST_NAMED)
+    return [*begun, *alike][:_MOST_NAMED]
 
 
 def find_workflow(store: EngineStore, workflow_id: str) -> WorkflowRow:

@@ -98,7 +98,7 @@ def test_a_filter_that_no_letter_can_have_is_told_with_what_may_be_meant(
 
 
 def test_a_filter_that_a_letter_can_have_is_not_doubted(refused: CommandLine) -> None:
-    for words in (("--reason", "bad_json"), ("--facet", "net.Note"), ("--workflow", "w3"), ("--step", "w1:0a")):
+    for words in (("--reason", "bad_json"), ("--facet", "net.Note"), ("--workflow", "w1", "--text", "x")):
         assert refused("dlq", "list", *words).err == "no dead letters that fit\n"
 
 

@@ -23,6 +23,7 @@ from afl_stream.commands.arguments import (
 )
 from afl_stream.commands.audits.moments import Begin, Moment
 from afl_stream.commands.invocation import Invocation, open_transport
+from afl_stream.commands.runs.unknown_ids import unknown_ids
 from afl_stream.exit_codes import ExitCode
 
 if TYPE_CHECKING:
@@ -213,6 +214,8 @@ def _run(
         ):
             terminal.remark(f"{intent}; {ends_when(options.until_idle)}")
             _warn_of_facets(terminal, config, transport, options.facets)
+            for unknown in unknown_ids(config, transport, options.workflows):
+                terminal.warn(unknown.note)
             if options.until_idle:
                 _read_to_the_end(audit, Idleness(config))
             else:

@@ -12,6 +12,7 @@ from afl_stream.commands.completing.values import run_ids
 from afl_stream.commands.invocation import Invocation, open_transport, store_here
 from afl_stream.commands.refusals import CommandRefused
 from afl_stream.commands.runs.short_ids import meant_id
+from afl_stream.commands.runs.unknown_ids import UnknownId, unknown_in
 from afl_stream.exit_codes import ExitCode
 
 if TYPE_CHECKING:
@@ -94,13 +95,13 @@ def raise_command(
         status = receipt.status
         with store_here(config, transport) as store:
             row = None if store is None else store.load_workflow(workflow_id)
-            is_unknown = store is not None and row is None and store.tombstone(workflow_id) is None
+            unknown = None if store is None else unknown_in(store, workflow_id)
             meant = () if store is None else _meant(store, workflow_id, name)
         if row is not None and status is None:
             status = row.status
     if receipt.outcome is EventOutcome.REFUSED and receipt.reason is not None:
         raise RefusedByEvaluator(workflow_id, receipt.reason)
-    report(invocation, receipt, status, is_unknown=is_unknown)
+    report(invocation, receipt, status, unknown)
     if meant and receipt.outcome in (None, EventOutcome.QUEUED):
         named = " and ".join(meant)
         invocation.terminal().warn(f"Note: {workflow_id} waits for event {named}, not for {name}: is that meant?")
@@ -134,8 +135,8 @@ def _given_data(workflow_id: str, name: str, text: str | None) -> Value:
     return json_value(text, "DATA", remedy=remedy)
 
 
-def report(invocation: Invocation, receipt: EventReceipt, status: str | None, *, is_unknown: bool) -> None:
-    """Print what was sent, and what has become of it as far as that is known."""
+def report(invocation: Invocation, receipt: EventReceipt, status: str | None, unknown: UnknownId | None = None) -> None:
+    """Print what was sent, and what has become of it as far as that is known. `unknown`: the store has no such run."""
     from afl.engine.model.store import ENDED_STATUSES
     from afl_stream.client.external_events import EventOutcome
     from afl_stream.commands.run_status import shown_status
@@ -157,9 +158,13 @@ def report(invocation: Invocation, receipt: EventReceipt, status: str | None, *,
     elif receipt.outcome is EventOutcome.QUEUED:
         until = "no step waits for it yet" if status is not None else f"there is no run {run} yet"
         terminal.remark(f"{until}: it is kept until a step does")
+        if unknown is not None and unknown.near:
+            terminal.remark(unknown.note)
     else:
-        if is_unknown:
-            terminal.remark(f"there is no run {run} in the store yet: the event is kept for one that is started later")
+        if unknown is not None:
+            terminal.remark(
+                unknown.note if unknown.near else f"{unknown.note}: the event is kept for one that is started later"
+            )
         # Nobody was waited for, so nobody has failed to answer.
         is_open = receipt.outcome is None
         terminal.remark(invocation.who_applies_it("applies") if is_open else "an evaluator has accepted it")

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from afl.core.errors import AFLError
-from afl.core.text.near_names import did_you_mean
 from afl_stream.commands.arguments import common
 from afl_stream.commands.facet_names import facets_with_topics, no_topic_of
 from afl_stream.commands.invocation import Invocation, open_transport, store_here
 from afl_stream.commands.refusals import CommandRefused
+from afl_stream.commands.runs.unknown_ids import meant_here, unknown_ids, unknown_in
 from afl_stream.exit_codes import ExitCode
 
 if TYPE_CHECKING:
@@ -87,7 +87,9 @@ def _change(
     config, terminal = invocation.settings(), invocation.terminal()
     with open_transport(config) as transport, Client(config, transport) as client:
         client.require_topics()
-        changed = False
+        changed, notes = False, list[str]()
+        if workflow_id is not None:
+            workflow_id = meant_here(config, transport, terminal, workflow_id)
         if given:
             name = None if facet is None else _known_facet(client, facet, transport.admin().topic_names())
             if reason is None:
@@ -96,7 +98,10 @@ def _change(
                 changed = client.pause(facet=name, workflow_id=workflow_id, everything=everything, reason=reason)
             facet = name
         pauses = client.pauses()
-        note = "" if workflow_id is None or reason is None else _note_on_run(config, transport, workflow_id)
+        if workflow_id is not None and reason is not None:
+            notes = _notes_on_paused(config, transport, workflow_id)
+        elif workflow_id is not None and not changed:
+            notes = [unknown.note for unknown in unknown_ids(config, transport, [workflow_id])]
     if terminal.as_json:
         document: dict[str, object] = {"paused": [_document(pause) for pause in pauses]}
         terminal.document({"changed": changed, **document} if given else document)
@@ -106,10 +111,10 @@ def _change(
         done = "resumed" if reason is None else "paused"
         if changed:
             terminal.line(f"{what} is {done}")
-            if note:
-                terminal.remark(note)
         else:
             terminal.line(f"{what} {'was not paused' if reason is None else 'was paused already'}: nothing changed")
+        for note in notes:
+            terminal.remark(note)
     if not given or (reason is None and pauses):
         _list(invocation, pauses, still=bool(given))
     return ExitCode.OK
@@ -144,25 +149,25 @@ def _known_facet(client: Client, facet: str, topics: frozenset[str]) -> str:
     raise CommandRefused(no_topic_of(facet, names))
 
 
-def _note_on_run(config: StreamConfig, transport: Transport, workflow_id: str) -> str:
-    """Return what is odd about the pause of a run: that it has ended, or has not begun; "" where nothing is known."""
+def _notes_on_paused(config: StreamConfig, transport: Transport, workflow_id: str) -> list[str]:
+    """Return what is odd about the pause of a run: that it has ended, or has not begun; none where nothing is known."""
     from afl.engine.model.store import ENDED_STATUSES
-    from afl_stream.visibility.workflows import near_runs
 
     try:
         with store_here(config, transport) as store:
             if store is None:
-                return ""
+                return []
             row = store.load_workflow(workflow_id) or store.tombstone(workflow_id)
             if row is not None:
                 ended = row.status in ENDED_STATUSES
-                return f"Note: run {workflow_id} has ended as {row.status}: nothing of it is held" if ended else ""
-            meant = did_you_mean(near_runs(store, workflow_id))
-            what = f"Note: there is no run {workflow_id} in the store yet"
-            return f"{what}; {meant}" if meant else f"{what}: it is held as soon as it is started"
+                return [f"Note: run {workflow_id} has ended as {row.status}: nothing of it is held"] if ended else []
+            unknown = unknown_in(store, workflow_id)
+            if unknown is None:
+                return []
+            return [unknown.note if unknown.near else f"{unknown.note}: it is held as soon as it is started"]
     except AFLError:
         # The pause is made, whatever the store says.
-        return ""
+        return []
 
 
 def _document(pause: Pause) -> dict[str, object]:

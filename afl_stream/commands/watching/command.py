@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,6 +20,8 @@ from afl_stream.commands.sensitive.shown import open_shown_store
 from afl_stream.exit_codes import ExitCode
 
 if TYPE_CHECKING:
+    from afl_stream.commands.runs.unknown_ids import UnknownId
+    from afl_stream.commands.terminal import Terminal
     from afl_stream.wire.messages import Lifecycle
 
 #: One read of the lifecycle topic, and the time between two looks at a store. Too short for a person to notice.
@@ -124,17 +126,28 @@ def _show(invocation: Invocation, lines: Any, milestone: Lifecycle) -> None:
     out.flush()
 
 
+def _tell_unknown(terminal: Terminal, unknown: Iterable[UnknownId]) -> None:
+    """Say which run may be meant. One that resembles no other is just one that has not begun."""
+    for each in unknown:
+        if each.near:
+            terminal.remark(each.note)
+
+
 @contextmanager
 def _milestones_of_topic(
     invocation: Invocation, workflow_id: str | None, begin: int | str | None, stop: StopFlag
 ) -> Iterator[Read]:
     from afl_stream.client.client import Client
+    from afl_stream.commands.runs.unknown_ids import meant_here, unknown_ids
     from afl_stream.reading.watchdog import Watchdog
     from afl_stream.sensitive.redaction import Redaction
     from afl_stream.transport import BrokerUnavailable
 
     config, terminal = invocation.settings(), invocation.terminal()
     with open_transport(config) as transport, Client(config, transport) as client:
+        if workflow_id is not None:
+            workflow_id = meant_here(config, transport, terminal, workflow_id)
+            _tell_unknown(terminal, unknown_ids(config, transport, [workflow_id]))
         from_beginning = workflow_id is not None or begin == "beginning"
         since_ms = begin if isinstance(begin, int) else None
         redaction = Redaction(config.sensitive.patterns)
@@ -166,6 +179,7 @@ def _milestones_of_store(
     from afl.core.clock import epoch_ms
     from afl_stream.commands.invocation import described_store
     from afl_stream.commands.runs.short_ids import meant_id
+    from afl_stream.commands.runs.unknown_ids import unknown_in
     from afl_stream.commands.watching.shown_pauses import ShownPauses
     from afl_stream.commands.watching.stored_runs import StoredRuns
 
@@ -175,6 +189,7 @@ def _milestones_of_store(
     with open_shown_store(config) as store:
         if workflow_id is not None:
             workflow_id = meant_id(store, terminal, workflow_id)
+            _tell_unknown(terminal, filter(None, [unknown_in(store, workflow_id)]))
         runs = StoredRuns(store, workflow_id, since_ms=None if whole else since_ms)
         terminal.remark(f"milestones of {workflow_id or 'all runs'} in {described_store(config)}; Ctrl-C ends it")
         is_first, pauses = True, ShownPauses(invocation, store, workflow_id)
