@@ -39,8 +39,12 @@ class ServerRecord:
         server_name: str,
         topics: Sequence[str] = (),
         heartbeat_interval_ms: int = 10_000,
+        server_id: str = "",
     ) -> None:
-        """`topics` are the server's configured topics; without any they are the names of its handlers."""
+        """`topics` are the server's configured topics; without any they are the names of its handlers.
+
+        `server_id` is unique to this process; without one it is drawn.
+        """
         self._store = store
         self._clock = clock
         self._lock = threading.Lock()
@@ -52,7 +56,7 @@ class ServerRecord:
         self._has_changes = False
         self._registered_s: float | None = None
         self._server = ServerDefinition(
-            uuid=str(uuid.uuid4()),
+            uuid=server_id or str(uuid.uuid4()),
             server_group=server_group,
             service_name=service_name,
             server_name=server_name or socket.gethostname(),

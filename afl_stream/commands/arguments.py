@@ -203,6 +203,8 @@ class _ProcessOfSeveral(click.ParamType[StorePart]):
 
 
 #: For the processes that a command with --processes starts.
+family_option = click.option("--family", hidden=True, default="", help="What the ids of those processes are made of.")
+#: For the processes that a command with --processes starts.
 process_option = click.option(
     "--process",
     type=_ProcessOfSeveral(),

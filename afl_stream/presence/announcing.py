@@ -6,7 +6,7 @@ import logging
 import socket
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from threading import Event, Thread
 from typing import Final
@@ -116,6 +116,27 @@ class Announcer:
             raise failed[0]
         self._last = presence
         return not left
+
+
+def sign_off(transport: Transport, topic: str, member_id: str) -> bool:
+    """Say of a process that cannot say it itself that it is gone; return whether the broker has it.
+
+    Raises what the transport raises. A deployment without the topic has no presence.
+    """
+    if topic not in transport.admin().topic_names():
+        return False
+    failed: list[Exception] = []
+    with closing(transport.producer()) as producer:
+        producer.produce(
+            topic,
+            None,
+            key=member_id.encode(),
+            on_delivery=lambda error, _partition, _offset: failed.extend(() if error is None else (error,)),
+        )
+        left = producer.flush(_FLUSH_S)
+    if failed:
+        raise failed[0]
+    return not left
 
 
 @contextmanager

@@ -32,6 +32,16 @@ class Child:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Death:
+    """The end of a child that was not the end of its work: which process it was, and how it ended, in words."""
+
+    #: Which of the children, from 1.
+    number: int
+    pid: int
+    how: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RestartRule:
     """When a child that has died is started again.
 
@@ -122,14 +132,20 @@ class Children:
         drain_s: float,
         environment: Mapping[str, str] | None = None,
         clock_s: MonotonicClock = monotonic_s,
+        on_death: Callable[[Death], None] | None = None,
     ) -> None:
-        """Take the children. `tell` says what happens to them, `drain_s` is how long they may take to end."""
+        """Take the children. `tell` says what happens to them, `drain_s` is how long they may take to end.
+
+        `on_death` learns of each that ended with another code than 0, before one is started in its place. It must not
+        wait.
+        """
         self._children = [_Running(child) for child in children]
         self._rule = rule
         self._tell = tell
         self._drain_s = drain_s
         self._environment = environment
         self._clock_s = clock_s
+        self._on_death = on_death
 
     def run(self, stop: Stop) -> int:
         """Run them; return 0, or the code with which the first one ended that could not go on."""
@@ -167,12 +183,22 @@ class Children:
             self._start(running, running.child.again)
         if running.is_running and now_s - running.started_s >= self._rule.settled_s:
             running.has_settled = True
-        if not running.has_ended():
+        if not self._has_ended(running):
             return 0
         assert running.code is not None
         if running.code == 0 and self._rule.ends_by_itself:
             return 0
         return self._died(running, running.code, now_s)
+
+    def _has_ended(self, running: _Running) -> bool:
+        """Take in an end, and report a death; true once, when it is noticed."""
+        if not running.has_ended():
+            return False
+        if running.code and self._on_death is not None:
+            assert running.process is not None
+            number = self._children.index(running) + 1
+            self._on_death(Death(number=number, pid=running.process.pid, how=_how(running.code)))
+        return True
 
     def _died(self, running: _Running, code: int, now_s: float) -> int:
         rule, name, how = self._rule, running.child.name, _how(code)
@@ -193,12 +219,12 @@ class Children:
 
     def _end(self) -> int:
         """End those that run: ask, wait, kill. Return 0, or the code of one that did not end as it was asked to."""
-        asked = [running for running in self._children if running.is_running and not running.has_ended()]
+        asked = [running for running in self._children if running.is_running and not self._has_ended(running)]
         for running in asked:
             running.send(signal.SIGTERM)
         deadline_s = self._clock_s() + self._drain_s
         while any(running.is_running for running in asked):
-            ended = [running for running in asked if running.has_ended()]
+            ended = [running for running in asked if self._has_ended(running)]
             if not ended:
                 if self._clock_s() >= deadline_s:
                     self._kill(asked)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
@@ -15,6 +16,7 @@ from afl.core.process.stopping import StopFlag
 from afl_stream.commands.arguments import (
     allow_scripts_option,
     common,
+    family_option,
     instance_id_option,
     metrics_port_option,
     new_store_option,
@@ -28,8 +30,11 @@ from afl_stream.exit_codes import ExitCode
 if TYPE_CHECKING:
     from afl.engine.model.plan import FacetPlan
     from afl.engine.operations.unanswered import WaitingStep
+    from afl.stores.public.persistence import EngineStore
+    from afl.workers.server_record import ServerRecord
     from afl_stream.commands.sleeping import SleepingRuns
     from afl_stream.evaluator.control_stats import ControlStats
+    from afl_stream.settings.config import StreamConfig
 
 
 @click.command("evaluator")
@@ -41,11 +46,14 @@ if TYPE_CHECKING:
 )
 @click.option("--one-file", is_flag=True, help="With --processes: share one SQLite file; else each has its own.")
 @process_option
+@family_option
 @instance_id_option
 @metrics_port_option
 @common
 @service
-def evaluator_command(invocation: Invocation, until_idle: bool, processes: int | None, one_file: bool) -> ExitCode:
+def evaluator_command(
+    invocation: Invocation, until_idle: bool, processes: int | None, one_file: bool, family: str
+) -> ExitCode:
     """Run an evaluator: it applies commands and answers, and publishes events.
 
     Workflows that have a script are started only with --allow-scripts. Give it to every evaluator of a deployment, or
@@ -74,16 +82,13 @@ def evaluator_command(invocation: Invocation, until_idle: bool, processes: int |
         from afl_stream.commands.evaluators.processes import run_processes
 
         return run_processes(invocation, count, one_file=one_file, until_idle=until_idle)
-    return _run_one(invocation, until_idle=until_idle, one_file=one_file)
+    return _run_one(invocation, until_idle=until_idle, one_file=one_file, family=family)
 
 
-def _run_one(invocation: Invocation, *, until_idle: bool, one_file: bool) -> ExitCode:
-    from afl.core.clock import SystemClock
+def _run_one(invocation: Invocation, *, until_idle: bool, one_file: bool, family: str) -> ExitCode:
     from afl.core.process.children import end_with_parent
-    from afl.engine.model.store_identity import this_host
     from afl.engine.operations.unanswered import all_waiting_steps
     from afl.workers.heartbeat import registered_server
-    from afl.workers.server_record import ServerRecord
     from afl_stream.commands.evaluators.processes import part_of_store
     from afl_stream.commands.idleness import DRAIN_LIMIT_S, Idleness, ends_when
     from afl_stream.commands.monitoring.evaluators import announced_evaluator, monitored_evaluator, observer_of
@@ -103,15 +108,7 @@ def _run_one(invocation: Invocation, *, until_idle: bool, one_file: bool) -> Exi
         open_transport(config, serves=not until_idle) as transport,
         part_of_store(invocation, config, transport, one_file=one_file) as part,
         open_store(config, create=True, part=None if part is None else part.part) as store,
-        nullcontext(
-            ServerRecord(
-                store,
-                SystemClock(),
-                service_name="afl-evaluator",
-                server_group=config.evaluator_group,
-                server_name=name and f"{this_host()} ({name})",
-            )
-        ) as server_record,
+        nullcontext(_server_record(config, store, name, family)) as server_record,
         # Its handlers are the agents', whom the broker sees.
         registered_server(
             server_record,
@@ -150,6 +147,23 @@ def _run_one(invocation: Invocation, *, until_idle: bool, one_file: bool) -> Exi
         facets = facets_of_steps(store, waiting)
     _report_end(invocation, stats, waiting if until_idle else None, sleeping, facets)
     return ExitCode.OK
+
+
+def _server_record(config: StreamConfig, store: EngineStore, name: str, family: str) -> ServerRecord:
+    """Return the entry in the list of servers; `name` is which of the processes of a `family` it is, if of one."""
+    from afl.core.clock import SystemClock
+    from afl.engine.model.store_identity import this_host
+    from afl.workers.server_record import ServerRecord
+    from afl_stream.commands.evaluators.deaths import id_of_process
+
+    return ServerRecord(
+        store,
+        SystemClock(),
+        service_name="afl-evaluator",
+        server_group=config.evaluator_group,
+        server_name=name and f"{this_host()} ({name})",
+        server_id=family and id_of_process(family, os.getpid()),
+    )
 
 
 def _report_end(

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Mapping
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from afl.core.process.children import Child, Children, RestartRule
 from afl.core.process.signals import draining
 from afl.core.process.stopping import StopFlag
+from afl_stream.commands.evaluators.deaths import noted_deaths
 from afl_stream.commands.idleness import DRAIN_LIMIT_S
 from afl_stream.commands.invocation import Invocation, described_store
 from afl_stream.commands.refusals import CommandRefused
@@ -19,6 +21,8 @@ from afl_stream.limits import MAX_STORE_FILES
 from afl_stream.settings.store_parts import StorePart, StoreParts, part_path, parts_of, write_parts
 
 if TYPE_CHECKING:
+    from afl.core.process.children import Death
+    from afl_stream.commands.terminal import Terminal
     from afl_stream.evaluator.parts.own_part import OwnPart
     from afl_stream.settings.config import StreamConfig
     from afl_stream.transport import Transport
@@ -33,28 +37,46 @@ def run_processes(invocation: Invocation, count: int, *, one_file: bool, until_i
     _check_count(config, count)
     if _has_parts(config, one_file):
         _prepare_parts(invocation, config, count)
-    elif config.store.url is None and (parts := parts_of(config.store_path)) is not None:
-        raise CommandRefused(_needs_processes(invocation, parts, 1, who="--one-file"))
+    elif config.store.url is None and (divided := parts_of(config.store_path)) is not None:
+        raise CommandRefused(_needs_processes(invocation, divided, 1, who="--one-file"))
     words = [sys.executable, "-m", "afl_stream", *sys.argv[1:]]
     again = [word for word in words if word != "--new-store"]
-    options = [["--process", StorePart(number, count).as_option] for number in range(1, count + 1)]
-    children = Children(
+    family, has_parts = str(uuid.uuid4()), _has_parts(config, one_file)
+    parts = [StorePart(number, count) for number in range(1, count + 1)]
+    options = [["--process", part.as_option, "--family", family] for part in parts]
+    terminal.remark(f"{count} evaluators of group {config.evaluator_group}")
+    terminal.remark(described_store(config))
+    stop = StopFlag()
+    with noted_deaths(config, family, lambda number: parts[number - 1] if has_parts else None) as note_death:
+        children = _children(terminal, words, again, options, until_idle=until_idle, on_death=note_death)
+        with draining(stop.set, children.remaining, limit_s=_END_S + 5.0, limit_code=ExitCode.UNAVAILABLE):
+            code = children.run(stop)
+    if terminal.as_json:
+        terminal.document(summed(document for text in children.written() if (document := _document_in(text))))
+    return ExitCode(code) if code in ExitCode._value2member_map_ else ExitCode.UNAVAILABLE
+
+
+def _children(
+    terminal: Terminal,
+    words: Sequence[str],
+    again: Sequence[str],
+    options: Sequence[Sequence[str]],
+    *,
+    until_idle: bool,
+    on_death: Callable[[Death], None],
+) -> Children:
+    """Return the processes, one for each of the options; `again` are the words of one that is started again."""
+    count = len(options)
+    return Children(
         [
-            Child(name=f"{number} of {count}", words=[*words, *option], again=[*again, *option])
-            for number, option in enumerate(options, 1)
+            Child(name=f"{number} of {count}", words=[*words, *own], again=[*again, *own])
+            for number, own in enumerate(options, 1)
         ],
         RestartRule(final_codes=frozenset({ExitCode.BAD_INPUT}), ends_by_itself=until_idle),
         terminal.warn,
         drain_s=_END_S,
+        on_death=on_death,
     )
-    terminal.remark(f"{count} evaluators of group {config.evaluator_group}")
-    terminal.remark(described_store(config))
-    stop = StopFlag()
-    with draining(stop.set, children.remaining, limit_s=_END_S + 5.0, limit_code=ExitCode.UNAVAILABLE):
-        code = children.run(stop)
-    if terminal.as_json:
-        terminal.document(summed(document for text in children.written() if (document := _document_in(text))))
-    return ExitCode(code) if code in ExitCode._value2member_map_ else ExitCode.UNAVAILABLE
 
 
 @contextmanager

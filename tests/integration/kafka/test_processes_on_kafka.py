@@ -75,6 +75,14 @@ def part_file(run: KafkaCommandLine, number: int, count: int) -> Path:
     return run.folder / ".afl" / f"store-kafka-{number}-of-{count}.sqlite3"
 
 
+def listed(run: KafkaCommandLine, name: str) -> list[tuple[str, str]]:
+    """Return the state and the error of each server of this name, as `servers` lists them."""
+    servers = run("servers", "--json").document
+    found = [server for server in servers if server["server_name"].endswith(f"({name})")]
+    assert not [server for server in found if server["state"] == "error" and server["presence"]]
+    return sorted((server["state"], (server["error"] or {}).get("message", "")) for server in found)
+
+
 def process_ids(party: Party, name: str) -> list[int]:
     return [int(found) for found in re.findall(rf"^process {name} is (\d+)$", party.log, re.MULTILINE)]
 
@@ -110,6 +118,8 @@ def test_a_process_that_is_killed_is_started_again_and_loses_nothing(command_lin
     start_all(run, RUNS[:4])
 
     os.kill(first, signal.SIGKILL)
+    # Long before it would be stale: its parent says so.
+    eventually(lambda: listed(run, "2 of 2") == [("error", "it was ended by SIGKILL"), ("running", "")], DEADLINE_S)
     start_all(run, RUNS[4:])
     run.agent()
     eventually(lambda: statuses(run) == dict.fromkeys(RUNS, "COMPLETED"), DEADLINE_S)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from afl.core.backoff import Backoff
-from afl.core.process.children import Child, Children, RestartRule
+from afl.core.process.children import Child, Children, Death, RestartRule
 from afl.core.process.stopping import StopFlag
 from tests.eventually import eventually
 
@@ -49,13 +49,19 @@ class Family:
             Child(name=str(number), words=self._words(note, text), again=self._words(note, f"{text} again"))
             for number, (note, text) in enumerate(zip(self.notes, words, strict=True), 1)
         ]
-        self.children = Children(children, rule, self.said.append, drain_s=drain_s)
+        self.deaths: list[tuple[int, str]] = []
+        self.pids: set[int] = set()
+        self.children = Children(children, rule, self.said.append, drain_s=drain_s, on_death=self._died)
         self.code: int | None = None
         self._thread = threading.Thread(target=self._run)
         self._thread.start()
 
     def _words(self, note: Path, text: str) -> list[str]:
         return [sys.executable, "-S", "-c", _PROGRAM, str(note), *text.split()]
+
+    def _died(self, death: Death) -> None:
+        self.deaths.append((death.number, death.how))
+        self.pids.add(death.pid)
 
     def _run(self) -> None:
         self.code = self.children.run(self.stop)
@@ -97,6 +103,17 @@ def test_one_that_dies_is_started_again_with_its_other_words_and_the_rest_are_le
     assert any("process 1 was ended by SIGKILL; it is started again in 0.01 s" in said for said in family.said)
 
 
+def test_a_death_is_reported_with_its_process_and_a_clean_end_is_none(tmp_path: Path) -> None:
+    family = Family(tmp_path, RestartRule(backoff=QUICK, ends_by_itself=True), "end 0", "die-at-first")
+    eventually(lambda: all(note.with_suffix(".ready").exists() for note in family.notes[1:]))
+    started = {int(said.rpartition(" ")[2]) for said in family.said if said.startswith("process 2 is ")}
+
+    assert family.deaths == [(2, "was ended by SIGKILL")]
+    assert family.pids < started
+    family.stop.set()
+    family.ended_with()
+
+
 def test_one_that_dies_again_and_again_is_given_up_and_all_end_with_its_code(tmp_path: Path) -> None:
     family = Family(tmp_path, RestartRule(backoff=QUICK, most_deaths=3), "always-die", "stay")
 
@@ -131,3 +148,4 @@ def test_one_that_does_not_end_in_time_is_killed(tmp_path: Path) -> None:
 
     assert family.ended_with() == 128 + 9
     assert "process 1 has not ended in 0.3 s, and is killed" in family.said
+    assert family.deaths == [(1, "was ended by SIGKILL")]

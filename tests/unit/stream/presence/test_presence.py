@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from afl_stream.embedded.transport import EmbeddedTransport
-from afl_stream.presence.announcing import Announcer, announced, new_member
+from afl_stream.presence.announcing import Announcer, announced, new_member, sign_off
 from afl_stream.presence.listing import read_presence
 from afl_stream.presence.records import Presence, decode, encode
 from tests.eventually import eventually
@@ -76,6 +76,16 @@ def test_the_latest_record_of_each_counts_and_a_clean_end_leaves_none(transport:
     announcer.leave()
 
     assert read_presence(transport, TOPIC) == []
+
+
+def test_another_process_can_say_that_one_is_gone(transport: EmbeddedTransport) -> None:
+    here = new_member("evaluator", 10)
+    assert Announcer(transport, TOPIC, lambda: here).announce()
+
+    assert sign_off(transport, TOPIC, here.id)
+
+    assert read_presence(transport, TOPIC) == []
+    assert not sign_off(transport, "no.such.topic", here.id)
 
 
 def test_a_process_is_listed_while_it_runs(transport: EmbeddedTransport) -> None:
