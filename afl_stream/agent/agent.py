@@ -26,6 +26,7 @@ from afl.core.probes import Probe, no_probe
 from afl.core.process.signals import draining
 from afl_stream.agent.cancellations import Cancellations
 from afl_stream.agent.ended_runs import EndedRuns
+from afl_stream.agent.failed_tries import FailedTries
 from afl_stream.agent.groups import Memberships
 from afl_stream.agent.handlers import NoHandlers as NoHandlers
 from afl_stream.agent.handlers import facets_of
@@ -113,6 +114,8 @@ class Agent:
         self._loader = ModuleLoader()
         self._shutdown = Shutdown()
         self._counters = Counters()
+        #: What is tried again. Any thread may read it.
+        self.failed_tries = FailedTries()
         self._pool = HandlerPool(
             config.stream.agent.max_concurrent,
             on_fatal=self._shutdown.die,
@@ -251,7 +254,7 @@ class Agent:
         resources = AgentResources(
             config=self.config, shutdown=self._shutdown, counters=self._counters, pool=self._pool, producer=producer,
             records=records, cancellations=cancellations, transport=self._transport, paused=paused,
-            tracing=self._opened.tracing(),
+            tracing=self._opened.tracing(), failed_tries=self.failed_tries,
             ended_runs=EndedRuns(self._transport, codec, self._topology.lifecycle()), probe=self._probe,
             clock_s=self._clock_s, does_without=self._does_without,
         )  # fmt: skip

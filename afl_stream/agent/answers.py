@@ -222,12 +222,13 @@ class Answering:
             work.trace.traceback = exception_traceback(outcome.error, self._hiding(work, event))
         if wait_s is not None:
             self._resources.counters.add("retried")
+            kind, text = exception_class(outcome.error), exception_text(outcome.error, self._hiding(work, event))
+            self._resources.failed_tries.failed(event, work.all_tries, f"{kind}: {text}", wait_s)
             if work.trace is not None:
-                text = exception_text(outcome.error, self._hiding(work, event))
-                work.trace.error = (exception_class(outcome.error), text)
+                work.trace.error = (kind, text)
                 self._trace_ended(work, ended_ns)
             if self.lines.is_on:
-                self.lines.retried(work, event, exception_class(outcome.error), wait_s)
+                self.lines.retried(work, event, kind, wait_s)
             self._report(Completion(work, After.RETRY, wait_s))
             return
         self._queue_failure_of(work, event, outcome)

@@ -364,6 +364,8 @@ class GroupMember:
                 self._answering.send(work)
                 continue
             self._in_flight.discard(work)
+            if work.tries > 1:
+                self._resources.failed_tries.ended(work.step_id)
             offsets = finished.get(work.partition)
             if offsets is None:
                 offsets = finished[work.partition] = []
@@ -395,6 +397,7 @@ class GroupMember:
 
     def _retry(self, work: Work, wait_s: float) -> None:
         if not work.partition.is_assigned:
+            self._resources.failed_tries.ended(work.step_id)
             if (turned := self._steps.end_turn(work)) is not None:
                 self._ready.append(turned)
             return
@@ -404,6 +407,7 @@ class GroupMember:
 
     def _finish(self, work: Work) -> None:
         self._in_flight.discard(work)
+        self._resources.failed_tries.ended(work.step_id)
         self._suspects.forget(work)
         if work.partition.is_assigned:
             work.partition.progress.finish(work.record.offset)

@@ -19,6 +19,7 @@ from afl.core.probes import Probe, no_probe
 from afl.core.text.exception_text import exception_line
 from afl_stream.agent.cancellations import Cancellations
 from afl_stream.agent.ended_runs import EndedRuns
+from afl_stream.agent.failed_tries import FailedTries
 from afl_stream.agent.observer import AgentObserver
 from afl_stream.agent.pausing import PausedFacets
 from afl_stream.agent.records import AgentRecords
@@ -240,6 +241,7 @@ class AgentResources:
     transport: Transport
     ended_runs: EndedRuns
     paused: PausedFacets
+    failed_tries: FailedTries
     #: The maker of this agent's spans; None: tracing is off.
     tracing: AgentTracing | None = None
     probe: Probe = no_probe

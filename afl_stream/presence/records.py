@@ -17,6 +17,21 @@ MISSED: Final = 3
 _MOST_CHARS: Final = 1_000
 _MOST_NAMES: Final = 10_000
 _LONGEST_INTERVAL_S: Final = 86_400
+#: Events that are tried again, of one process.
+MOST_FAILED_TRIES: Final = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailedTry:
+    """A handler's last failed try at an event that is tried again. Times are ms since the epoch."""
+
+    step_id: str
+    attempt: int
+    #: How many tries there were.
+    tries: int
+    error: str
+    failed_at: int
+    next_at: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +60,7 @@ class Presence:
     started_at: int | None = None
     ready: bool = True
     reasons: tuple[str, ...] = ()
+    retrying: tuple[FailedTry, ...] = ()
 
     def is_gone(self, now_ms: int) -> bool:
         """Return whether it has missed too many announcements."""
@@ -90,6 +106,7 @@ def decode(key: bytes | None, value: bytes | None) -> Presence | None:
         started_at=reader.count("started_at"),
         ready=document.get("ready", True) is not False,
         reasons=reader.texts("reasons"),
+        retrying=reader.failed_tries("retrying"),
     )
 
 
@@ -108,6 +125,23 @@ class _Reader:
         if not isinstance(found, list):
             return ()
         return tuple(text[:_MOST_CHARS] for text in found[:_MOST_NAMES] if isinstance(text, str))
+
+    def failed_tries(self, name: str) -> tuple[FailedTry, ...]:
+        found = self._document.get(name)
+        if not isinstance(found, list):
+            return ()
+        readers = [_Reader(entry) for entry in found[:MOST_FAILED_TRIES] if isinstance(entry, dict)]
+        return tuple(
+            FailedTry(
+                step_id=reader.text("step_id"),
+                attempt=reader.count("attempt") or 0,
+                tries=reader.count("tries") or 0,
+                error=reader.text("error"),
+                failed_at=reader.count("failed_at") or 0,
+                next_at=reader.count("next_at") or 0,
+            )
+            for reader in readers
+        )
 
     def count(self, name: str) -> int | None:
         found = self._document.get(name)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+from dataclasses import replace
 from typing import Final
 
 import pytest
 
+from afl.core.clock import epoch_ms
 from afl.engine.model.entities import HandlerRegistration
 from afl_stream.agent.agent import Deferred, HandlerContext
 from afl_stream.errors import AnswerRefused
+from afl_stream.presence.records import FailedTry, Presence, encode
 from afl_stream.settings.config import AnswerSettings, DispatchSettings
 from afl_stream.visibility.waiting import CauseCode, UnknownRun, Wait, WaitReport, explain
 from afl_stream.wire.dead_letters import dead_letter_headers
@@ -222,6 +226,31 @@ def test_an_agent_that_has_the_event_is_named(deployment: Deployment) -> None:
     assert report.codes() == {"at-work"}
     (member,) = the_wait(report).members or ()
     assert "worker" in member
+
+
+def test_the_last_failed_try_of_a_handler_is_told_with_the_next_one(deployment: Deployment) -> None:
+    waiting(deployment)
+    now_ms, step_id = epoch_ms(), the_wait(why(deployment)).step_id
+    failed = FailedTry(
+        step_id=step_id, attempt=1, tries=3, error="WebhookFailed: http://bank answered 503", failed_at=now_ms - 500,
+        next_at=now_ms + 60_000,
+    )  # fmt: skip
+    of_another_attempt = replace(failed, attempt=2, failed_at=now_ms)
+    announced = Presence(
+        id="g-1", kind="agent", name="gateway-1", seen_at=now_ms, interval_s=10, retrying=(failed, of_another_attempt)
+    )
+    topic = deployment.topology.presence()
+    with closing(deployment.transport.producer()) as producer:
+        producer.produce(topic, encode(announced), key=b"g-1")
+        assert producer.flush(10) == 0
+
+    report = why(deployment)
+
+    told = text_of(report, CauseCode.TRY_FAILED)
+    assert told.startswith("try 3 of its handler failed at ")
+    assert "WebhookFailed: http://bank answered 503; the next comes at " in told
+    assert told.endswith("(gateway-1)")
+    assert the_wait(report).next_retry_ms == failed.next_at
 
 
 def test_events_that_come_before_in_the_partition_are_counted(deployment: Deployment) -> None:

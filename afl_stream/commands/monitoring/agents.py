@@ -38,6 +38,7 @@ def announced_agent(transport: Transport, agent: Agent, member_id: str = "") -> 
             failed=counts.failed,
             ready=health.ready,
             reasons=health.reasons,
+            retrying=agent.failed_tries.snapshot(),
         )
 
     with announced(transport, Topology(config).presence(), interval_s, describe):

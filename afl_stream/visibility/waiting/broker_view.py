@@ -6,11 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
+from afl.core.clock import epoch_ms
 from afl.core.errors import AFLError
 from afl_stream.dead_letters.desk import DeadLetters
 from afl_stream.dead_letters.letters import DeadLetter, LetterFilter
 from afl_stream.group_members import DescribesGroups, GroupView
 from afl_stream.partitioner import partition_for
+from afl_stream.presence.listing import read_presence
+from afl_stream.presence.records import FailedTry, Presence
 from afl_stream.programs.definitions import Definitions
 from afl_stream.reading.log_ranges import read_ranges
 from afl_stream.registry.deployment_codec import DeploymentCodec
@@ -66,6 +69,7 @@ class BrokerView:
         #: What could not be found out, and why.
         self.unknown: list[str] = []
         self._groups: dict[str, GroupView | None] = {}
+        self._failed_tries: dict[str, list[tuple[Presence, FailedTry]]] | None = None
 
     def close(self) -> None:
         """Release what the view has opened; the transport is the caller's."""
@@ -111,6 +115,20 @@ class BrokerView:
             for name, view in sorted(found.items())
             if name not in (but, audit) and not name.startswith(f"{audit}.") and view.readers_of(topic)
         ]
+
+    def failed_try(self, step_id: str, attempt: int) -> tuple[Presence, FailedTry] | None:
+        """Return the last failed try at the event of a step's attempt that an agent announces, and that agent.
+
+        Raises what reading the topic of presence raises.
+        """
+        if self._failed_tries is None:
+            self._failed_tries = {}
+            now_ms = epoch_ms()
+            for member in read_presence(self._transport, self.topology.presence()):
+                for failed in () if member.is_gone(now_ms) else member.retrying:
+                    self._failed_tries.setdefault(failed.step_id, []).append((member, failed))
+        found = [entry for entry in self._failed_tries.get(step_id, ()) if entry[1].attempt == attempt]
+        return max(found, key=lambda entry: entry[1].failed_at, default=None)
 
     # --- records ------------------------------------------------------------------------------------------------
 

@@ -33,6 +33,7 @@ class CauseCode(StrEnum):
     HANDLER_UNREGISTERED = "handler-unregistered"
     AGENT_BEHIND = "agent-behind"
     AT_WORK = "at-work"
+    TRY_FAILED = "try-failed"
     ANSWER_MISSING = "answer-missing"
     ANSWER_UNREAD = "answer-unread"
     ANSWER_REFUSED = "answer-refused"

@@ -175,7 +175,21 @@ class StepCauses:
             causes.append(self._answer_missing(wait, step))
         elif place.offset is not None and found is not None:
             causes.append(_taken(place, members))
-        return wait, causes
+        return self._with_failed_try(view, wait, causes)
+
+    def _with_failed_try(self, view: BrokerView, wait: Wait, causes: list[Cause]) -> tuple[Wait, list[Cause]]:
+        """Return a wait with the last failed try of its handler, where an agent announces that it tries again."""
+        told = view.asked("which events are tried again", lambda: view.failed_try(wait.step_id, wait.attempt))
+        if told is None:
+            return wait, causes
+        member, failed = told
+        who = printable(f"{member.name} on {member.host}" if member.host else member.name, 100)
+        text = (
+            f"try {failed.tries} of its handler failed at {time_text(failed.failed_at)}: "
+            f"{printable(failed.error, _MOST_CHARS)}; the next comes at {time_text(failed.next_at)} ({who})"
+        )
+        wait = replace(wait, last_error=failed.error, next_retry_ms=failed.next_at)
+        return wait, [Cause(code=CauseCode.TRY_FAILED, text=text), *causes]
 
     def _without_agent(self, view: BrokerView, wait: Wait, step: WaitingStep) -> Cause:
         group, topic = wait.group or "", wait.topic or ""
