@@ -20,6 +20,8 @@ from afl_stream.settings.durations import EXAMPLES, duration_ms
 from afl_stream.settings.store_parts import parts_of
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from afl.engine.model.schedules import ScheduleRow
     from afl.engine.model.store import OutboxRecord, WorkflowRow
     from afl.stores.maintenance.check import RecordRules
@@ -91,15 +93,15 @@ def store_divide(invocation: Invocation, count: int) -> ExitCode:
     """Divide the SQLite store of a Kafka cluster into N files, for `afl-stream evaluator --processes N`; 1 joins them.
 
     Every run, position and record that waits is copied. The files that were the store are renamed and kept. No
-    evaluator may run meanwhile: a file that is in use is refused. A division that was interrupted has changed nothing,
-    and is begun again.
+    evaluator may run meanwhile: a file that is in use is refused. A division that was interrupted is begun again, with
+    the same command; what it has left is set aside, and named.
 
     \b
     Examples:
       afl-stream store divide 4
       afl-stream store divide 1
     """
-    from afl_stream.evaluator.parts.dividing import divide
+    from afl_stream.evaluator.parts.dividing import divide, set_strays_aside
 
     config, terminal = invocation.settings(), invocation.terminal()
     if not config.is_kafka or config.store.url is not None:
@@ -111,15 +113,27 @@ def store_divide(invocation: Invocation, count: int) -> ExitCode:
         parts = parts_of(base)
     if count == (1 if parts is None else parts.count):
         terminal.remark(f"{described_store(config)}: it is divided so already")
+        _tell_strays(terminal, set_strays_aside(config))
         return ExitCode.OK
-    old = divide(config, count)
+    old, strays = divide(config, count)
+    _tell_strays(terminal, strays)
     if terminal.as_json:
-        terminal.document({"files": count, "kept": [str(path) for path in old]})
+        documents = {"kept": [str(path) for path in old], "set_aside": [str(path) for path in strays]}
+        terminal.document({"files": count, **documents})
     else:
         terminal.remark(f"{described_store(config)}; kept, and not read any more: {', '.join(map(str, old))}")
         words = () if count == 1 else ("--processes", str(count))
         terminal.remark(f"the evaluators of this store: {invocation.command_line('evaluator', *words)}")
     return ExitCode.OK
+
+
+def _tell_strays(terminal: Terminal, strays: Sequence[Path]) -> None:
+    """Say what a division that was interrupted has left."""
+    if strays:
+        terminal.remark(
+            "left by a division that was interrupted, no part of the store, and set aside; it may be deleted: "
+            f"{', '.join(map(str, strays))}"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

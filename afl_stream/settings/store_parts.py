@@ -93,6 +93,12 @@ def parts_pattern(base: Path, parts: StoreParts) -> str:
     return str(base.with_name(f"{base.stem}-*-of-{parts.count}{base.suffix}"))
 
 
+def possible_files(base: Path) -> list[Path]:
+    """Return the files that are called like the store, or like a part of it, whether they count or not."""
+    parts = base.parent.glob(f"{_escaped(base.stem)}-*-of-*{_escaped(base.suffix)}")
+    return [*([base] if base.exists() else []), *sorted(parts)]
+
+
 def parts_path(base: Path) -> Path:
     """Return the file that says how the store is divided."""
     return base.with_name(f"{base.stem}{_PARTS_SUFFIX}")
@@ -104,7 +110,7 @@ def parts_of(base: Path) -> StoreParts | None:
     try:
         text = path.read_text(encoding="utf-8")
     except (FileNotFoundError, NotADirectoryError):
-        if not base.exists() and any(base.parent.glob(f"{_escaped(base.stem)}-*-of-*{_escaped(base.suffix)}")):
+        if not base.exists() and possible_files(base):
             raise StorePartsUnreadable(path, "there is no such file beside the parts of a store") from None
         return None
     except (OSError, UnicodeDecodeError) as error:

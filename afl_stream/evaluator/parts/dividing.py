@@ -7,13 +7,13 @@ import os
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from afl.core.probes import Probe, no_probe
 from afl_stream.evaluator.parts.part_locks import held
 from afl_stream.evaluator.stores import parts_index
 from afl_stream.settings.config import StreamConfig
-from afl_stream.settings.store_parts import StoreParts, part_path, parts_of, write_parts
+from afl_stream.settings.store_parts import StoreParts, part_path, parts_of, possible_files, write_parts
 
 _log = logging.getLogger(__name__)
 
@@ -22,18 +22,25 @@ _BESIDE: Final = ("-wal", "-shm", "-journal")
 _WHILE_NONE_RUNS: Final = "a store is divided while no evaluator runs: end the command that has started it first"
 
 
-def divide(config: StreamConfig, count: int, *, probe: Probe = no_probe) -> list[Path]:
-    """Divide the store into so many files while no evaluator runs; return the old files, under their new names.
+class Division(NamedTuple):
+    """What a division has set aside, under new names: the files that were the store, and those that were none."""
+
+    kept: list[Path]
+    strays: list[Path]
+
+
+def divide(config: StreamConfig, count: int, *, probe: Probe = no_probe) -> Division:
+    """Divide the store into so many files while no evaluator runs; return what was set aside.
 
     In this order:
       1. take the old files, so that no process opens them,
-      2. set aside what an earlier attempt has left under the new names, and copy every row (`dividing.copied`),
+      2. set aside what earlier attempts have left under names of parts, and copy every row (`dividing.copied`),
       3. say that the new files count (`dividing.decided`): until then no process can write to the old ones,
       4. set the old files aside: they are renamed, and nothing reads them any more.
 
     An error in 2 deletes what was made of the new files. A crash before 3 is done leaves that, and the store as it was;
-    the next attempt begins again. After 3 the new files are the store, and old ones that keep their names are
-    not looked at.
+    the next attempt begins again. After 3 the new files are the store, and old ones that keep their names are not
+    looked at, until the next attempt (or `set_strays_aside`) sets them aside.
 
     Raises StoreUnavailable when a file is in use, or cannot be read.
     """
@@ -43,10 +50,10 @@ def divide(config: StreamConfig, count: int, *, probe: Probe = no_probe) -> list
     old, new = _files(base, parts_of(base)), StoreParts.new(count)
     made = _files(base, new)
     with ExitStack() as locks:
-        for path in dict.fromkeys([*old, *made]):
+        strays = _strays(base, old)
+        for path in dict.fromkeys([*old, *made, *strays]):
             locks.enter_context(held(path, _WHILE_NONE_RUNS))
-        for path in made:
-            _set_aside(path, new.id)
+        set_aside = _all_aside(strays, new.id)
         placing = Placing(of_workflow=parts_index(config, count), of_partition=lambda number: number % count)
 
         is_copied = False
@@ -65,7 +72,26 @@ def divide(config: StreamConfig, count: int, *, probe: Probe = no_probe) -> list
                 _remove(made)
             raise
         probe("dividing.decided")
-        return [aside for path in old if (aside := _set_aside(path, new.id)) is not None]
+        return Division(_all_aside(old, new.id), set_aside)
+
+
+def set_strays_aside(config: StreamConfig) -> list[Path]:
+    """Set aside what a division that was interrupted has left under names of parts; return it, under its new names.
+
+    The store that counts stays as it is. Raises StoreUnavailable when such a file is in use.
+    """
+    base = config.store_path
+    parts = parts_of(base)
+    strays = _strays(base, _files(base, parts))
+    with ExitStack() as locks:
+        for path in strays:
+            locks.enter_context(held(path, _WHILE_NONE_RUNS))
+        return _all_aside(strays, StoreParts.new(1).id)
+
+
+def _strays(base: Path, files: Sequence[Path]) -> list[Path]:
+    """Return what is called like a file of the store, and is none of its files."""
+    return [path for path in possible_files(base) if path not in files]
 
 
 def _files(base: Path, parts: StoreParts | None) -> Sequence[Path]:
@@ -78,6 +104,10 @@ def _remove(paths: Sequence[Path]) -> None:
     for path in paths:
         for beside in ("", *_BESIDE):
             path.with_name(path.name + beside).unlink(missing_ok=True)
+
+
+def _all_aside(paths: Sequence[Path], suffix: str) -> list[Path]:
+    return [aside for path in paths if (aside := _set_aside(path, suffix)) is not None]
 
 
 def _set_aside(path: Path, suffix: str) -> Path | None:

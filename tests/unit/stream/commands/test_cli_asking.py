@@ -56,7 +56,7 @@ def test_without_an_evaluator_the_command_has_been_given_once() -> None:
 
 
 def test_an_event_that_is_raised_without_a_wait_blames_no_evaluator(capsys: pytest.CaptureFixture[str]) -> None:
-    report(ON_KAFKA, EventReceipt(workflow_id="w1", name="go", id="e1"), None, is_unknown=False)
+    report(ON_KAFKA, EventReceipt(workflow_id="w1", name="go", id="e1"), None)
 
     said = capsys.readouterr().err
     assert "has answered" not in said

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from contextlib import closing
 from pathlib import Path
 
@@ -38,6 +39,26 @@ def test_a_division_says_which_files_count_and_how_evaluators_are_started(
     assert said.count("store .afl/store-kafka-*-of-2.sqlite3 (the Kafka cluster's; in 2 files)") == 2
     assert "kept, and not read any more: .afl/store-kafka.sqlite3.before-" in said
     assert f"the evaluators of this store: afl-stream evaluator --processes 2 --bootstrap {NO_BROKER}" in said
+
+
+def test_what_an_interrupted_division_has_left_is_named_and_set_aside(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = folder / ".afl"
+    shutil.copy(data / "store-kafka.sqlite3", data / "store-kafka-1-of-2.sqlite3")
+
+    assert run("store", "divide", "2") == 0
+
+    told = "left by a division that was interrupted, no part of the store, and set aside; it may be deleted: .afl/"
+    assert f"{told}store-kafka-1-of-2.sqlite3.before-" in capsys.readouterr().err
+    shutil.copy(next(data.glob("store-kafka.sqlite3.before-*")), data / "store-kafka.sqlite3")
+    assert run("store", "divide", "2") == 0
+
+    said = capsys.readouterr().err
+    assert "it is divided so already" in said
+    assert f"{told}store-kafka.sqlite3.before-" in said
+    assert run("store", "divide", "2") == 0
+    assert "interrupted" not in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("words", ["status", "store check", "store divide 3", "evaluator --processes 2"])

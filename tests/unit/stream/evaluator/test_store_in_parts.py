@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import os
+import pickle
+import signal
 import sqlite3
 import stat
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -33,7 +37,7 @@ from afl.stores.public.persistence import EngineStore
 from afl.stores.sqlite.dividing import DIVIDED
 from afl.stores.sqlite.store import SqliteStore
 from afl_stream.evaluator.outbox import control_lane
-from afl_stream.evaluator.parts.dividing import divide
+from afl_stream.evaluator.parts.dividing import divide, set_strays_aside
 from afl_stream.evaluator.parts.part_locks import held
 from afl_stream.evaluator.parts.parted_store import ROUTES, NotOfAllParts, PartedStore, parts_within
 from afl_stream.evaluator.sensitive.sealed_store import SEALED_LOCK
@@ -206,10 +210,43 @@ def test_the_steps_of_a_run_keep_their_order_and_the_store_its_identity(filled: 
 def test_the_old_files_are_kept_and_nothing_takes_them_for_the_store(filled: StreamConfig) -> None:
     before = rows_of(*paths_of(filled))
 
-    (kept,) = divide(filled, 2)
+    (kept,), strays = divide(filled, 2)
 
     assert rows_of(kept) == before
-    assert not filled.store_path.exists()
+    assert (filled.store_path.exists(), strays) == (False, [])
+
+
+#: Divides the store of the settings on standard input, and is killed at a point.
+_KILLED = """
+import os, pickle, signal, sys
+from afl_stream.evaluator.parts.dividing import divide
+config = pickle.load(sys.stdin.buffer)
+divide(config, 2, probe=lambda name: os.kill(os.getpid(), signal.SIGKILL) if name == sys.argv[1] else None)
+"""
+
+
+@pytest.mark.parametrize("point", ["dividing.copied", "dividing.decided"])
+def test_what_a_killed_division_has_left_is_set_aside_by_the_next_and_told(point: str, filled: StreamConfig) -> None:
+    before = rows_of(*paths_of(filled))
+    killed(filled, point)
+    names = {path.name for path in paths_of(filled)}
+    left = {path.name for path in filled.data_dir.glob("*.sqlite3")} - names
+    assert len(left) == (2 if point == "dividing.copied" else 1)
+
+    same_number = len(names)
+    aside = divide(filled, 3).strays if point == "dividing.copied" else set_strays_aside(filled)
+
+    assert {path.name.partition(".before-")[0] for path in aside} == left
+    assert {path.name for path in filled.data_dir.glob("*.sqlite3")} == {path.name for path in paths_of(filled)}
+    assert len(paths_of(filled)) == (3 if point == "dividing.copied" else same_number)
+    divide(filled, 1)
+    assert rows_of(*paths_of(filled)) == before
+
+
+def killed(config: StreamConfig, point: str) -> None:
+    """Begin to divide in a process of its own, which is killed at this point."""
+    ended = subprocess.run([sys.executable, "-c", _KILLED, point], input=pickle.dumps(config), check=False)
+    assert ended.returncode == -signal.SIGKILL
 
 
 @pytest.mark.parametrize("point", ["dividing.copied", "dividing.decided"])
