@@ -16,6 +16,7 @@ from afl_stream.commands.completing.values import run_ids
 from afl_stream.commands.invocation import Invocation, described_store
 from afl_stream.commands.refusals import NotFound
 from afl_stream.commands.run_status import shown_status
+from afl_stream.commands.runs.words import no_runs_text
 from afl_stream.commands.sensitive.shown import open_shown_store, reveal_option
 from afl_stream.commands.terminal import Terminal, duration_text, time_text
 from afl_stream.exit_codes import ExitCode
@@ -58,7 +59,7 @@ def status_command(
         terminal.remark(described_store(config))
         if workflow_id is None:
             rows = store.list_workflows(limit=limit)
-            _show_runs(terminal, rows)
+            _show_runs(invocation, terminal, store, rows)
             # The table is for programs, too: each of its lines is a run.
             _show_pauses(invocation, store, rows, terminal.remark)
         else:
@@ -66,12 +67,12 @@ def status_command(
     return ExitCode.OK
 
 
-def _show_runs(terminal: Terminal, rows: Sequence[WorkflowRow]) -> None:
+def _show_runs(invocation: Invocation, terminal: Terminal, store: EngineStore, rows: Sequence[WorkflowRow]) -> None:
     if terminal.as_json:
         terminal.document([_row_document(row) for row in rows])
         return
     if not rows:
-        terminal.remark("no runs yet; start one with: afl-stream start WORKFLOW")
+        terminal.remark(no_runs_text(invocation, store))
         return
     now_ms = epoch_ms()
     terminal.table(

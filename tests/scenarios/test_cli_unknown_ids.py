@@ -96,3 +96,23 @@ def test_a_purged_run_is_not_doubted(commands: CommandLine) -> None:
 
     assert "there is no run" not in commands("dlq", "list", "--workflow", "order-17").err
     assert "there is no run" not in commands("pause", "--workflow", "order-17").err
+
+
+def test_a_store_whose_runs_were_purged_does_not_claim_that_there_never_were_any(commands: CommandLine) -> None:
+    for run in ("order-17", DRAWN):
+        assert commands("cancel", run).code == 0
+    assert commands("evaluator", "--until-idle").code == 0
+    assert commands("store", "purge", "--older-than", "0s").code == 0
+
+    for command in ("status", "list"):
+        told = commands(command).err
+        assert "no runs: those that there were have been purged (afl-stream status WORKFLOW_ID" in told
+    assert "no such runs" in commands("list", "--state", "failed").err
+
+
+def test_an_empty_store_says_how_a_run_is_started(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    commands = CommandLine(tmp_path, capsys).deployed()
+    assert commands("evaluator", "--until-idle").code == 0
+
+    for command in ("status", "list"):
+        assert "no runs; start one with: afl-stream start WORKFLOW --data-dir" in commands(command).err

@@ -11,6 +11,7 @@ from afl_stream.commands.arguments import common
 from afl_stream.commands.invocation import Invocation, described_store
 from afl_stream.commands.runs.choosing import choosing, filter_of
 from afl_stream.commands.runs.colours import colour_of
+from afl_stream.commands.runs.words import no_runs_text
 from afl_stream.commands.sensitive.shown import open_shown_store
 from afl_stream.commands.terminal import Listed, Terminal, short_duration
 from afl_stream.exit_codes import ExitCode
@@ -61,12 +62,14 @@ def list_command(invocation: Invocation, limit: int, after: str | None, **given:
         wanted = filter_of(store, Choice(**given), now_ms)
         page = list_workflows(store, wanted, after=after, limit=limit, now_ms=now_ms)
         unknown = [] if page.workflows or terminal.as_json else unknown_names(store, Choice(**given))
+        is_chosen = after is not None or any(map(_values, given.values()))
+        none = "" if page.workflows or is_chosen else no_runs_text(invocation, store)
     if terminal.as_json:
         terminal.document(page.to_dict())
         return ExitCode.OK
     for line in unknown:
         terminal.remark(line)
-    _show(terminal, page, now_ms, is_first=after is None)
+    _show(terminal, page, now_ms, none or ("no such runs" if after is None else "no more runs"))
     if page.next_after is not None:
         words = [
             word for name, values in _OPTIONS.items() for value in _values(given[name]) for word in (values, value)
@@ -82,9 +85,10 @@ def _values(given: object) -> list[str]:
     return [str(given)] if given else []
 
 
-def _show(terminal: Terminal, page: WorkflowPage, now_ms: int, *, is_first: bool) -> None:
+def _show(terminal: Terminal, page: WorkflowPage, now_ms: int, none: str) -> None:
+    """Write the lines of a page; of one without lines, `none`."""
     if not page.workflows:
-        terminal.remark("no such runs" if is_first else "no more runs")
+        terminal.remark(none)
         return
     terminal.listing(
         ("workflow id", "workflow", "state", "age", "took"),
