@@ -24,6 +24,11 @@ _BACKOFF: Final = Backoff(first_s=0.1, longest_s=LONGEST_WAIT_S)
 _SLICE_S: Final = 0.05
 
 
+def broker_at(address: str | None) -> str:
+    """Return how messages call the broker at an address, which not everything knows that waits for one."""
+    return f"the broker at {address}" if address else "the broker"
+
+
 class GaveUp(BrokerUnavailable):
     """An outage has lasted longer than the limit."""
 

@@ -81,11 +81,11 @@ class RunFollower:
             waited_s = time.monotonic() - began_s
             if timeout_s is not None and waited_s >= timeout_s:
                 raise NotInTime(f"the end of workflow {self._workflow_id}", timeout_s)
-            if not is_reported and waited_s >= long_wait_s:
-                is_reported = True
-                on_long_wait()
             left_s = _READ_TIMEOUT_S if timeout_s is None else min(_READ_TIMEOUT_S, timeout_s - waited_s)
             try:
+                if not is_reported and waited_s >= long_wait_s:
+                    is_reported = True
+                    on_long_wait()
                 found = milestones.read(left_s)
                 watchdog.read(milestones.consumer, len(found))
             except BrokerUnavailable as error:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from afl.core.clock import epoch_ms
+from afl.core.errors import AFLError
 from afl.core.process.signals import draining
 from afl.core.process.stopping import StopFlag
 from afl_stream.commands.arguments import (
@@ -310,8 +311,12 @@ def _followed(
                     milestones, watchdog, timeout_s=options.timeout_s, stop=stop, on_long_wait=tell_why
                 )
             except NotInTime:
-                with store_here(config, transport) as store:
-                    lines = why_lines(invocation, store, transport, workflow_id)
+                try:
+                    with store_here(config, transport) as store:
+                        lines = why_lines(invocation, store, transport, workflow_id)
+                except AFLError as error:
+                    # In an outage the time is up all the same.
+                    lines = [f"what it waits for is not known: {error}"]
                 terminal.warn_of(f"Note: {workflow_id} has not ended", lines)
                 raise
 

@@ -29,6 +29,7 @@ from afl_stream.evaluator.sweeps import Sweeps
 from afl_stream.evaluator.timers.timer_turns import TimerTurns
 from afl_stream.evaluator.turns import Turn, turns_of
 from afl_stream.evaluator.unit_of_work import UnitOfWork
+from afl_stream.outage import broker_at
 from afl_stream.transport import (
     BrokerUnavailable,
     Consumer,
@@ -100,8 +101,9 @@ class ControlLoop:
         self._producer: Producer = transport.producer()
         held_events = HeldEvents(context.definitions.pauses, context.topology)
         self._publisher = OutboxPublisher(
-            context.store, self._producer, probe, held_events=held_events, tracing=context.tracing
-        )
+            context.store, self._producer, probe, held_events=held_events, tracing=context.tracing,
+            broker=broker_at(context.config.kafka.bootstrap),
+        )  # fmt: skip
         self._paused = PausedPartitions(context.clock.monotonic_s)
         self._runnable: deque[str] = deque()
         self._backlog = AssignedBacklog(context.topology.commands())

@@ -82,8 +82,9 @@ class OutboxPublisher:
         queue_timeout_s: float = _QUEUE_TIMEOUT_S,
         held_events: HeldEvents | None = None,
         tracing: EvaluatorTracing | None = None,
+        broker: str = "the broker",
     ) -> None:
-        """Take what publishing needs.
+        """Take what publishing needs. `broker` is how messages call it.
 
         `queue_timeout_s` limits the wait for a full local queue; after it the broker counts as away. `held_events` says
         which records a pause holds back.
@@ -98,6 +99,7 @@ class OutboxPublisher:
         self._store = store
         self._producer = producer
         self._probe = probe
+        self._broker = broker
         self._acknowledged: list[tuple[int, int]] = []
         self._retries: deque[StoredOutboxRecord] = deque()
         #: The records sent and not all acknowledged yet, by the first sequence number.
@@ -279,12 +281,11 @@ class OutboxPublisher:
 
     def _drain(self, timeout_s: float, flush: Callable[[Producer, float], int]) -> None:
         self.settle()
-        with WAITS.on(f"the broker: acknowledgements of {self.in_flight} outbox records"):
+        with WAITS.on(f"{self._broker}: acknowledgements of {self.in_flight} outbox records"):
             remaining = flush(self._producer, timeout_s)
         if remaining or self._retries:
-            raise BrokerUnavailable(
-                f"{remaining + len(self._retries)} outbox records were not acknowledged in {timeout_s} s"
-            )
+            count = remaining + len(self._retries)
+            raise BrokerUnavailable(f"{count} outbox records were not acknowledged by {self._broker} in {timeout_s} s")
 
     def settle(self) -> None:
         """Take in acknowledgements, and send again what could not be delivered.

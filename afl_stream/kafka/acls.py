@@ -40,7 +40,7 @@ class AclsHaveNoEffect(TransportError):
         )
 
 
-def read_acls(client: AdminClient, principal: str) -> frozenset[Acl]:
+def read_acls(client: AdminClient, principal: str, address: str = "") -> frozenset[Acl]:
     """Return the ACLs of a user, but for kinds that have no name here.
 
     Raises NotAuthorized, KafkaException and TimeoutError.
@@ -56,17 +56,17 @@ def read_acls(client: AdminClient, principal: str) -> frozenset[Acl]:
         AclPermissionType.ANY,
     )
     asked = client.describe_acls(wanted, request_timeout=_REQUEST_TIMEOUT_S)
-    found = result_of(asked, _REQUEST_TIMEOUT_S + 1.0, f"the ACLs of {principal}")
+    found = result_of(asked, _REQUEST_TIMEOUT_S + 1.0, f"the ACLs of {principal}", address=address)
     if not found:
         # A question that was refused is answered by none, too: the client library does not pass on the refusal.
         cluster = client.describe_cluster(include_authorized_operations=True, request_timeout=_REQUEST_TIMEOUT_S)
-        allowed = result_of(cluster, _REQUEST_TIMEOUT_S + 1.0, "what this user may do").authorized_operations
-        if AclOperation.DESCRIBE not in (allowed or ()):
+        told = result_of(cluster, _REQUEST_TIMEOUT_S + 1.0, "what this user may do", address=address)
+        if AclOperation.DESCRIBE not in (told.authorized_operations or ()):
             raise NotAuthorized("the cluster", "to read ACLs", Operation.DESCRIBE)
     return frozenset(acl for binding in found if (acl := _acl(binding)) is not None)
 
 
-def write_acls(client: AdminClient, acls: Collection[Acl]) -> None:
+def write_acls(client: AdminClient, acls: Collection[Acl], address: str = "") -> None:
     """Create ACLs; those that exist stay.
 
     Raises NotAuthorized, AclsHaveNoEffect, KafkaException and TimeoutError for the first that is refused.
@@ -76,7 +76,7 @@ def write_acls(client: AdminClient, acls: Collection[Acl]) -> None:
     asked = client.create_acls([_binding(acl) for acl in acls], request_timeout=_REQUEST_TIMEOUT_S)
     for created in asked.values():
         try:
-            result_of(created, _REQUEST_TIMEOUT_S + 1.0, "new ACLs")
+            result_of(created, _REQUEST_TIMEOUT_S + 1.0, "new ACLs", address=address)
         except KafkaException as error:
             code = error_of(error).code()
             if code == KafkaError.CLUSTER_AUTHORIZATION_FAILED:

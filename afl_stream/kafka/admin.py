@@ -151,7 +151,7 @@ class KafkaAdmin:
         resource, client = ConfigResource(ResourceType.BROKER, str(broker_id)), self._client.now()
         asked = client.describe_configs([resource], request_timeout=_LIMIT_TIMEOUT_S)
         try:
-            result_of(asked[resource], _LIMIT_TIMEOUT_S + 1.0, "whether it is recent enough")
+            self._answer(asked[resource], _LIMIT_TIMEOUT_S + 1.0, "whether it is recent enough")
         except TimeoutError as error:
             self._client.replace(client)
             raise self._connection.unavailable("it does not tell what it understands") from error
@@ -224,7 +224,9 @@ class KafkaAdmin:
         """
         client = self._client.now()
         try:
-            return describe_groups(client, group_names(client) if names is None else sorted(set(names)))
+            address = self._connection.address
+            wanted = group_names(client, address) if names is None else sorted(set(names))
+            return describe_groups(client, wanted, address)
         except TimeoutError as error:
             self._client.replace(client)
             raise self._connection.unavailable("no answer about groups") from error
@@ -233,15 +235,15 @@ class KafkaAdmin:
 
     def hidden(self, names: Iterable[str]) -> frozenset[str]:
         """Return those of these topics that this user may not see: it is not told whether they exist."""
-        return hidden_topics(self.ask_ids, names)
+        return hidden_topics(self.ask_ids, names, self._connection.address)
 
     def acls_of(self, principal: str) -> frozenset[Acl]:
         """Return the ACLs of a user. Raises NotAuthorized, BrokerUnavailable."""
-        return self._about_acls(lambda client: read_acls(client, principal))
+        return self._about_acls(lambda client: read_acls(client, principal, self._connection.address))
 
     def create_acls(self, acls: Collection[Acl]) -> None:
         """Create these ACLs; those that exist stay. Raises NotAuthorized, BrokerUnavailable, AclsHaveNoEffect."""
-        self._about_acls(lambda client: write_acls(client, acls))
+        self._about_acls(lambda client: write_acls(client, acls, self._connection.address))
 
     def _about_acls(self, question: Callable[[AdminClient], T]) -> T:
         try:
@@ -301,7 +303,7 @@ class KafkaAdmin:
                 found = self._error(told, partition.topic)
                 if not isinstance(found, UnknownTopic):
                     raise found
-                raise unknown_partition(self.ask_ids, partition)
+                raise unknown_partition(self.ask_ids, partition, self._connection.address)
             offsets[partition] = told
         return offsets
 
@@ -321,7 +323,7 @@ class KafkaAdmin:
         if topic not in self._listed({topic}, _LIMIT_TIMEOUT_S):
             with self._lock:
                 self._missing_at_s[topic] = time.monotonic()
-            raise unlisted(self.ask_ids, topic)
+            raise unlisted(self.ask_ids, topic, self._connection.address)
         limit = _limit_in(self._settings_of([topic]).get(topic, {}))
         with self._lock:
             self._limits[topic] = limit
@@ -350,7 +352,7 @@ class KafkaAdmin:
         client = self._client.now()
         call = in_thread(lambda: client.list_topics(timeout=timeout_s))
         try:
-            found = result_of(call, timeout_s + 1.0, "what topics there are")
+            found = self._answer(call, timeout_s + 1.0, "what topics there are")
         except TimeoutError as error:
             self._client.not_answered()
             raise self._connection.unavailable(f"no metadata in {timeout_s:g} s") from error
@@ -409,9 +411,12 @@ class KafkaAdmin:
             }
         return settings
 
+    def _answer(self, future: Future[T], timeout_s: float, what: str) -> T:
+        return result_of(future, timeout_s, what, address=self._connection.address)
+
     def _result(self, future: Future[T], what: str) -> T:
         try:
-            return result_of(future, REQUEST_TIMEOUT_S + 1.0, what)
+            return self._answer(future, REQUEST_TIMEOUT_S + 1.0, what)
         except TimeoutError as error:
             raise self._connection.unavailable(f"no answer about {what}") from error
 

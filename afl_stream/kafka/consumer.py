@@ -83,7 +83,7 @@ class KafkaConsumer:
         self._revoked: set[TopicPartition] = set()
         self._missing_reported: set[str] = set()
         self._closed = False
-        self._topic_ids = TopicIds(ask_ids)
+        self._topic_ids = TopicIds(ask_ids, address=connection.address)
         self._offsets = GroupOffsets(group, connection, self._topic_ids)
         callbacks = {"error_cb": connection.on_error, "on_commit": weakly(self._offsets.on_commit)}
         try:

@@ -22,13 +22,14 @@ NEVER_S: Final = 3_600.0
 _NO_GROUP: Final = KafkaError.GROUP_ID_NOT_FOUND
 
 
-def group_names(client: AdminClient) -> list[str]:
+def group_names(client: AdminClient, address: str = "") -> list[str]:
     """Return the names of all groups that this user may see. Raises KafkaException and TimeoutError."""
     asked = client.list_consumer_groups(request_timeout=_REQUEST_TIMEOUT_S)
-    return sorted(group.group_id for group in result_of(asked, _REQUEST_TIMEOUT_S + 1.0, "what groups there are").valid)
+    found = result_of(asked, _REQUEST_TIMEOUT_S + 1.0, "what groups there are", address=address)
+    return sorted(group.group_id for group in found.valid)
 
 
-def describe_groups(client: AdminClient, names: Sequence[str]) -> dict[str, GroupView]:
+def describe_groups(client: AdminClient, names: Sequence[str], address: str = "") -> dict[str, GroupView]:
     """Return the groups of these names; those that this user may not describe are left out.
 
     Raises KafkaException, and TimeoutError: then close the client, which still has the request.
@@ -39,7 +40,7 @@ def describe_groups(client: AdminClient, names: Sequence[str]) -> dict[str, Grou
     found: dict[str, GroupView] = {}
     for name, future in asked.items():
         try:
-            described = result_of(future, _REQUEST_TIMEOUT_S, f"group {name}")
+            described = result_of(future, _REQUEST_TIMEOUT_S, f"group {name}", address=address)
         except KafkaException as error:
             code = error_of(error)
             if code.code() == _NO_GROUP:

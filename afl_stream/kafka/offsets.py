@@ -18,6 +18,7 @@ from afl_stream.kafka.errors import FENCED, Connection, error_of, transport_erro
 from afl_stream.kafka.topic_ids import TopicChanges, TopicIds
 from afl_stream.kafka.waits import LONGEST_CALL_S
 from afl_stream.offset_owner import TOPIC_RECREATED, with_topic, without_topic
+from afl_stream.outage import broker_at
 from afl_stream.transport import (
     BrokerUnavailable,
     CommittedOffset,
@@ -184,7 +185,7 @@ class GroupOffsets:
     def _ask_committed(self, tps: list[KafkaPartition]) -> list[KafkaPartition]:
         """Ask in short calls, because a call cannot be interrupted: between them a request to stop is noticed."""
         deadline_s = self._monotonic_s() + REQUEST_TIMEOUT_S
-        with WAITS.on(f"the broker: what group {self._group} has committed"):
+        with WAITS.on(f"{broker_at(self._connection.address)}: what group {self._group} has committed"):
             while True:
                 if PROCESS_STOP.is_set():
                     raise Stopping(f"what group {self._group} has committed")

@@ -38,7 +38,7 @@ AskIds = Callable[[Sequence[str]], Mapping[str, "Future[Any]"]]
 _HIDDEN_TIMEOUT_S: Final = 5.0
 
 
-def hidden_topics(ask: AskIds, names: Iterable[str]) -> frozenset[str]:
+def hidden_topics(ask: AskIds, names: Iterable[str], address: str = "") -> frozenset[str]:
     """Return those of these topics that the user may not see; not known is not hidden.
 
     A broker lists such topics no more than those that do not exist. Only a question for one by its name tells them
@@ -49,7 +49,7 @@ def hidden_topics(ask: AskIds, names: Iterable[str]) -> frozenset[str]:
     try:
         for name, answer in ask(wanted).items() if wanted else ():
             try:
-                result_of(answer, _HIDDEN_TIMEOUT_S, f"whether topic {name} is hidden")
+                result_of(answer, _HIDDEN_TIMEOUT_S, f"whether topic {name} is hidden", address=address)
             except KafkaException as error:
                 if error_of(error).code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
                     hidden.add(name)
@@ -58,12 +58,12 @@ def hidden_topics(ask: AskIds, names: Iterable[str]) -> frozenset[str]:
     return frozenset(hidden)
 
 
-def unlisted(ask: AskIds, topic: str) -> UnknownTopic | NotAuthorized:
+def unlisted(ask: AskIds, topic: str, address: str = "") -> UnknownTopic | NotAuthorized:
     """Return the error for a topic that the broker does not list."""
-    return hidden_topic(topic) if topic in hidden_topics(ask, [topic]) else UnknownTopic(topic)
+    return hidden_topic(topic) if topic in hidden_topics(ask, [topic], address) else UnknownTopic(topic)
 
 
-def unknown_partition(ask: AskIds, partition: TopicPartition) -> KafkaException | TransportError:
+def unknown_partition(ask: AskIds, partition: TopicPartition, address: str = "") -> KafkaException | TransportError:
     """Return the error for a partition that its leader says it does not know: it is missing, if a description says so.
 
     A broker that stood still, or has just started, may not know a partition of its own for a moment: the error of one
@@ -71,7 +71,7 @@ def unknown_partition(ask: AskIds, partition: TopicPartition) -> KafkaException 
     """
     try:
         (answer,) = ask([partition.topic]).values()
-        described = result_of(answer, _HIDDEN_TIMEOUT_S, f"whether {partition} exists")
+        described = result_of(answer, _HIDDEN_TIMEOUT_S, f"whether {partition} exists", address=address)
     except KafkaException as error:
         if error_of(error).code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
             return hidden_topic(partition.topic)
@@ -104,8 +104,9 @@ class TopicIds:
     to the thread of its consumer.
     """
 
-    def __init__(self, ask: AskIds, monotonic_s: MonotonicClock = monotonic_s) -> None:
+    def __init__(self, ask: AskIds, monotonic_s: MonotonicClock = monotonic_s, *, address: str = "") -> None:
         self._ask = ask
+        self._address = address
         self._monotonic_s = monotonic_s
         self._known: dict[str, str] = {}
         self._asked: Mapping[str, Future[Any]] = {}
@@ -142,7 +143,8 @@ class TopicIds:
         for name, answer in self._ask(sorted(names)).items() if names else ():
             try:
                 remaining_s = max(0.0, deadline_s - self._monotonic_s())
-                topic_id = str(result_of(answer, remaining_s, f"the id of topic {name}", stop).topic_id)
+                told = result_of(answer, remaining_s, f"the id of topic {name}", stop, address=self._address)
+                topic_id = str(told.topic_id)
                 found[name] = "" if topic_id == NO_ID else topic_id
             except KafkaException as error:
                 code = error_of(error).code()
@@ -173,7 +175,7 @@ class TopicIds:
 
     def unlisted(self, topic: str) -> UnknownTopic | NotAuthorized:
         """Return the error for a topic that the broker does not list."""
-        return unlisted(self._ask, topic)
+        return unlisted(self._ask, topic, self._address)
 
     def soon(self) -> None:
         """Ask at the next occasion: something seems to have happened to a topic."""

@@ -10,6 +10,7 @@ from typing import Final, TypeVar
 
 from afl.core.process.long_waits import WAITS
 from afl.core.process.stopping import PROCESS_STOP, Stop
+from afl_stream.outage import broker_at
 from afl_stream.transport import Stopping
 
 T = TypeVar("T")
@@ -36,10 +37,13 @@ def in_thread(call: Callable[[], T]) -> Future[T]:
     return outcome
 
 
-def result_of(future: Future[T], timeout_s: float, what: str, stop: Stop = PROCESS_STOP) -> T:
-    """Wait for an answer. Raises TimeoutError, Stopping once the process is told to end, and what the future raises."""
+def result_of(future: Future[T], timeout_s: float, what: str, stop: Stop = PROCESS_STOP, *, address: str = "") -> T:
+    """Wait for an answer of the broker at an address.
+
+    Raises TimeoutError, Stopping once the process is told to end, and what the future raises.
+    """
     deadline_s = time.monotonic() + timeout_s
-    with WAITS.on(f"the broker: {what}"):
+    with WAITS.on(f"{broker_at(address)}: {what}"):
         while not future.done():
             if stop.is_set():
                 raise Stopping(what)

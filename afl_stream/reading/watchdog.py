@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from afl.core.clock import MonotonicClock, monotonic_s
-from afl_stream.outage import Outage
+from afl_stream.outage import Outage, broker_at
 from afl_stream.settings.config import KafkaSettings
 from afl_stream.transport import BrokerUnavailable, BrokerView, Consumer
 
@@ -41,7 +41,7 @@ class Watchdog:
     def __init__(self, settings: KafkaSettings, who: str, clock_s: MonotonicClock = monotonic_s) -> None:
         """`who` reads, in words."""
         self._silent_after_s = settings.silent_after_s
-        self._who = who
+        self._who, self._broker = who, broker_at(settings.bootstrap)
         self._clock_s = clock_s
         self._outage = Outage(settings.outage_timeout_s, clock_s)
         #: Since when records wait without a reply to a fetch.
@@ -87,11 +87,11 @@ class Watchdog:
             self._unfetched_since_s = now_s
         unfetched_s = 0.0 if self._unfetched_since_s is None else now_s - self._unfetched_since_s
         if view.unanswered_s >= self._silent_after_s:
-            self._silent(f"{self._who}: the broker has not answered for {view.unanswered_s:.0f} s")
+            self._silent(f"{self._who}: {self._broker} has not answered for {view.unanswered_s:.0f} s")
         elif unfetched_s >= self._silent_after_s:
             self._silent(
                 f"{self._who}: {view.unfetched} records have waited {unfetched_s:.0f} s without a reply to a fetch, "
-                f"{view.most_unfetched}; replies are lost on their way, or the broker hangs"
+                f"{view.most_unfetched}; replies are lost on their way, or {self._broker} hangs"
             )
         elif self._is_doubted and not view.unfetched and not view.unanswered_s and view.is_reported:
             self._well()

@@ -1,46 +1,57 @@
-"""Waits for a broker end when the process, or the waiting service, is told to stop."""
+"""Waits for a broker say which one: an operator may have several."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from threading import Thread
 
 import pytest
 
+from afl.core.process.long_waits import WAITS
 from afl.core.process.stopping import StopFlag
-from afl_stream.kafka.waits import came_true
-from afl_stream.outage import waited_out
-from afl_stream.transport import BrokerUnavailable
+from afl_stream.kafka.waits import result_of
+from afl_stream.outage import GaveUp
+from afl_stream.reading.watchdog import Watchdog
+from afl_stream.settings.config import KafkaSettings
+from afl_stream.transport import BrokerView, Stopping
+from tests.eventually import eventually
 
 
-def test_a_start_that_waits_for_a_broker_ends_in_the_middle_of_a_wait_when_its_caller_stops() -> None:
-    attempts: list[int] = []
-    reported = iter([False, True])
-
-    def start() -> None:
-        attempts.append(1)
-        raise BrokerUnavailable("no broker")
-
-    with pytest.raises(BrokerUnavailable, match="no broker"):
-        waited_out(start, timeout_s=600, is_stopping=lambda: next(reported))
-
-    # A second attempt would come after the wait.
-    assert attempts == [1]
-
-
-def test_a_start_continues_when_the_broker_is_back() -> None:
-    answers = iter([BrokerUnavailable("no broker"), None])
-
-    def start() -> str:
-        error = next(answers)
-        if error is not None:
-            raise error
-        return "started"
-
-    assert waited_out(start, timeout_s=600) == "started"
-
-
-def test_a_condition_of_the_cluster_is_asked_for_until_it_is_true_the_time_is_up_or_the_process_is_to_end() -> None:
+def test_a_wait_for_an_answer_names_the_address_of_the_broker() -> None:
     stop = StopFlag()
-    stop.set()
-    answers = iter([False, False, True])
 
-    assert came_true(lambda: next(answers), 600, StopFlag())
-    assert not came_true(lambda: False, 0, StopFlag())
-    assert not came_true(lambda: False, 600, stop)
-    assert came_true(lambda: True, 0, stop)
+    def ask() -> None:
+        with pytest.raises(Stopping):
+            result_of(Future(), 600, "what topics there are", stop, address="kafka-1:9092")
+
+    asking = Thread(target=ask)
+    asking.start()
+    try:
+        wanted = "the broker at kafka-1:9092: what topics there are"
+        eventually(lambda: any(said.startswith(wanted) for said in WAITS.now()))
+    finally:
+        stop.set()
+        asking.join()
+
+
+class Silent:
+    """A consumer whose broker has not answered for a long time."""
+
+    def view(self) -> BrokerView:
+        return BrokerView(is_reported=True, unanswered_s=600.0)
+
+
+@pytest.mark.parametrize(
+    ("bootstrap", "broker"), [("kafka-1:9092", "the broker at kafka-1:9092"), (None, "the broker")]
+)
+def test_a_reader_whose_broker_is_silent_names_it(bootstrap: str | None, broker: str) -> None:
+    now_s = [0.0]
+    settings = KafkaSettings(bootstrap=bootstrap, silent_after_s=10, outage_timeout_s=60)
+    watchdog = Watchdog(settings, "group g", lambda: now_s[0])
+
+    now_s[0] = 30.0
+    watchdog.read(Silent(), 0)  # type: ignore[arg-type]  # it is asked for its view alone
+    assert watchdog.problem == f"group g: {broker} has not answered for 600 s"
+    now_s[0] = 120.0
+    with pytest.raises(GaveUp, match=broker):
+        watchdog.read(Silent(), 0)  # type: ignore[arg-type]
