@@ -244,11 +244,14 @@ def open_store(config: StreamConfig, *, create: bool = False, part: StorePart | 
 
 
 @contextmanager
-def store_here(config: StreamConfig, transport: Transport) -> Iterator[EngineStore | None]:
+def store_here(
+    config: StreamConfig, transport: Transport, *, timeout_s: float | None = None
+) -> Iterator[EngineStore | None]:
     """Open the deployment's store if it can be reached from this machine; None if not.
 
     On Kafka most commands run on machines without an evaluator. A store that exists all the same counts only when it
-    has read from this cluster, under this prefix. Raises the store's own errors.
+    has read from this cluster, under this prefix. `timeout_s` is how long a server is waited for, where not as long as
+    usual. Raises the store's own errors.
     """
     from afl.engine.errors import ForeignStore, StoreMissing
     from afl_stream.evaluator.stores import open_configured_store
@@ -257,7 +260,7 @@ def store_here(config: StreamConfig, transport: Transport) -> Iterator[EngineSto
         yield None
         return
     try:
-        store = open_configured_store(config, create=False)
+        store = open_configured_store(config, create=False, timeout_s=timeout_s)
     except StoreMissing:
         yield None
         return

@@ -23,15 +23,17 @@ def open_configured_store(
     clock: Clock | None = None,
     probe: Probe = no_probe,
     part: StorePart | None = None,
+    timeout_s: float | None = None,
 ) -> EngineStore:
     """Open the deployment's store; create it if it does not exist and `create` is true.
 
-    A store in several parts is opened as one for reading (see PartedStore), or that `part` of it alone.
+    A store in several parts is opened as one for reading (see PartedStore), or that `part` of it alone. `timeout_s` is
+    how long a server is waited for, where not as long as usual.
 
     Raises StoreMissing if it does not exist, StoreUnavailable, StoreCorrupt, ForeignStore, StorePartsUnreadable.
     """
     if config.store.url is not None:
-        return _in_mongodb(config, config.store.url, create, clock, probe)
+        return _in_mongodb(config, config.store.url, create, clock, probe, timeout_s)
     base = config.store_path
     if part is not None:
         return _in_file(config, part_path(base, part), create, clock, probe)
@@ -69,11 +71,15 @@ def _in_parts(
     return as_store(opened, parts_index(config, parts.count))
 
 
-def _in_mongodb(config: StreamConfig, url: str, create: bool, clock: Clock | None, probe: Probe) -> EngineStore:
+def _in_mongodb(
+    config: StreamConfig, url: str, create: bool, clock: Clock | None, probe: Probe, timeout_s: float | None
+) -> EngineStore:
     try:
         from afl.stores.mongo.store import MongoStore
     except ImportError as error:
         raise StoreUnavailable(
             path="in MongoDB", reason="pymongo is not installed; install the extra: afl-stream[mongodb]"
         ) from error
-    return MongoStore(url, prefix=config.prefix, create=create, clock=clock, probe=probe)
+    if timeout_s is None:
+        return MongoStore(url, prefix=config.prefix, create=create, clock=clock, probe=probe)
+    return MongoStore(url, prefix=config.prefix, create=create, clock=clock, probe=probe, timeout_s=timeout_s)

@@ -29,6 +29,11 @@ def short_id(store: EngineStore, workflow_id: str) -> str:
     return workflow_id
 
 
+def is_short(workflow_id: str) -> bool:
+    """Return whether this may be the beginning of an id that was drawn."""
+    return bool(_BEGINNING.match(workflow_id)) and not _DRAWN.match(workflow_id)
+
+
 def meant_id(store: EngineStore | None, terminal: Terminal, workflow_id: str) -> str:
     """Return the id that a command that changes a run is for.
 
@@ -36,7 +41,7 @@ def meant_id(store: EngineStore | None, terminal: Terminal, workflow_id: str) ->
     whole: `order-1` may be a run that has not been started yet, and must not become `order-17`. Raises NoSuchWorkflow
     where several runs begin so.
     """
-    if store is None or not _BEGINNING.match(workflow_id) or _DRAWN.match(workflow_id):
+    if store is None or not is_short(workflow_id):
         return workflow_id
     from afl_stream.visibility.workflows import NoSuchWorkflow, full_id
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from afl.core.errors import AFLError
 from afl.core.text.near_names import close_names, did_you_mean
 from afl_stream.commands.invocation import store_here
-from afl_stream.commands.runs.short_ids import meant_id
+from afl_stream.commands.runs.short_ids import is_short, meant_id
 
 if TYPE_CHECKING:
     from afl.stores.public.persistence import EngineStore
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from afl_stream.settings.config import StreamConfig
     from afl_stream.transport import Transport
 
+#: How long a server is waited for where only a hint depends on it: less than after what a wait is reported.
+QUICK_S: Final = 2.5
 #: How alike a step's id has to be: those of one run begin alike.
 _LIKENESS_OF_STEPS: Final = 0.8
 
@@ -42,8 +44,10 @@ def meant_here(config: StreamConfig, transport: Transport, terminal: Terminal, w
     """
     from afl_stream.visibility.workflows import NoSuchWorkflow
 
+    if not is_short(workflow_id):
+        return workflow_id
     try:
-        with store_here(config, transport) as store:
+        with store_here(config, transport, timeout_s=QUICK_S) as store:
             return meant_id(store, terminal, workflow_id)
     except NoSuchWorkflow:
         raise
@@ -54,7 +58,7 @@ def meant_here(config: StreamConfig, transport: Transport, terminal: Terminal, w
 def unknown_ids(config: StreamConfig, transport: Transport, ids: Iterable[str]) -> list[UnknownId]:
     """Return those of these runs and steps that the store does not have; none where the store is not at hand."""
     try:
-        with store_here(config, transport) as store:
+        with store_here(config, transport, timeout_s=QUICK_S) as store:
             if store is None:
                 return []
             return [unknown for found in ids if (unknown := unknown_in(store, found)) is not None]

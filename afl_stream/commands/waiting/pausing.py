@@ -12,7 +12,7 @@ from afl_stream.commands.arguments import common
 from afl_stream.commands.facet_names import facets_with_topics, no_topic_of
 from afl_stream.commands.invocation import Invocation, open_transport, store_here
 from afl_stream.commands.refusals import CommandRefused
-from afl_stream.commands.runs.unknown_ids import meant_here, unknown_ids, unknown_in
+from afl_stream.commands.runs.unknown_ids import QUICK_S, meant_here, unknown_ids, unknown_in
 from afl_stream.exit_codes import ExitCode
 
 if TYPE_CHECKING:
@@ -154,7 +154,7 @@ def _notes_on_paused(config: StreamConfig, transport: Transport, workflow_id: st
     from afl.engine.model.store import ENDED_STATUSES
 
     try:
-        with store_here(config, transport) as store:
+        with store_here(config, transport, timeout_s=QUICK_S) as store:
             if store is None:
                 return []
             row = store.load_workflow(workflow_id) or store.tombstone(workflow_id)
