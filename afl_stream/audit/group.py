@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import secrets
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -47,6 +48,11 @@ def group_of(stream: StreamConfig, file: Path, named: str | None) -> str:
     draft = beside.with_name(f"{beside.name}.{secrets.token_hex(4)}")
     try:
         _write(draft, named or _first_group(stream, file))
+    except OSError as error:
+        with suppress(OSError):
+            draft.unlink(missing_ok=True)
+        raise type(error)(error.errno, error.strerror, str(beside)) from error
+    try:
         if named:
             # The name is there whole or not at all: half a name would be another group.
             draft.replace(beside)

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import logging
+import os
+from pathlib import Path
 
 import click
 
 from afl.core.handlers.stuck_handlers import HandlersStuck
+from afl.core.process.file_rights import denied_text
+from afl.core.process.private_files import OWN_FOLDER
 from afl.core.text.exception_text import exception_class, exception_line, exception_text, exception_traceback
 from afl.core.text.printable import printable_lines
 from afl.engine.errors import (
@@ -119,8 +123,17 @@ def message_of(error: BaseException, invocation: Invocation = _NO_OPTIONS) -> st
     if isinstance(error, WrongStore):
         return error.message_with(invocation.command_line("evaluator", "--new-store"))
     if isinstance(error, OSError) and error.filename is not None and not isinstance(error, AFLError):
-        return f"{error.filename}: {error.strerror}"
+        return _text_of_file(error)
     return exception_text(error)
+
+
+def _text_of_file(error: OSError) -> str:
+    text = f"{error.filename}: {error.strerror}"
+    if not isinstance(error, PermissionError):
+        return text
+    path = Path(os.fsdecode(error.filename))
+    other = "; --data-dir names another folder for log and store" if OWN_FOLDER in path.parts else ""
+    return f"{text}: {denied_text(path)}{other}"
 
 
 def report(error: BaseException, invocation: Invocation) -> ExitCode:

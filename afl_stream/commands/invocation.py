@@ -235,11 +235,17 @@ def open_store(config: StreamConfig, *, create: bool = False, part: StorePart | 
 
     Raises NothingThere and the store's own errors.
     """
+    from afl.engine.errors import StoreMissing
     from afl_stream.evaluator.stores import open_configured_store
 
     if config.store.url is None and not create and not is_store_at((file := config.store_file).path):
         raise NothingThere(file.path, "store", _where_the_store_is(config), file.reason)
-    with closing(open_configured_store(config, create=create, part=part)) as store:
+    try:
+        opened = open_configured_store(config, create=create, part=part)
+    except StoreMissing as error:
+        remedy = "an evaluator makes it when it first runs (afl-stream evaluator); or name another one: store.url"
+        raise StoreMissing(path=error.path, reason=f"{error.reason}; {remedy}") from error
+    with closing(opened) as store:
         yield store
 
 

@@ -10,6 +10,7 @@ PUBLIC_MODULES = (
     "crashes",
     "database_headers",
     "file_holders",
+    "file_rights",
     "long_waits",
     "private_files",
     "signals",

@@ -88,7 +88,9 @@ def test_an_error_ends_a_command_with_the_code_of_its_kind(error: BaseException,
 
 
 def test_a_file_that_cannot_be_opened_is_named() -> None:
-    assert message_of(PermissionError(13, "Permission denied", "audit.jsonl")) == "audit.jsonl: Permission denied"
+    assert message_of(PermissionError(13, "Permission denied", "audit.jsonl")).startswith(
+        "audit.jsonl: Permission denied: folder "
+    )
 
 
 def test_a_mistake_of_our_own_is_called_that() -> None:
