@@ -43,6 +43,7 @@ RECKONED: Final = {
     "afl_stream/agent/observer.py": "from a record's stamp to its answer, as it is shown",
     "afl_stream/evaluator/monitoring/store_watch.py": "ages of stored rows, as they are shown",
     "afl_stream/agent/starting.py": "age of an event, which only decides whether it is looked up",
+    "afl_stream/agent/failed_tries.py": "when the next try comes, as it is shown; it comes by the monotonic clock",
     "afl_stream/agent/cancellations.py": "age of an event, which only decides whether it is looked up",
     "afl_stream/commands/pubsub/forgetting.py": "retention: the age of a request's last event, as it is stored",
     "afl_stream/commands/schedules/reports.py": "how long it is until a firing, as it is shown",

@@ -45,6 +45,13 @@ def test_dev_keeps_its_runs_in_the_database_and_status_finds_them_there(
         assert [row["_id"] for row in client.get_default_database()["workflows"].find()] == ["w1"]
 
 
+def test_a_database_without_a_store_is_told_with_what_makes_one(store_url: str, command_line: CommandLine) -> None:
+    called = command_line("status")
+
+    assert called.code == 3
+    assert "there is no store in this database; an evaluator makes it when it first runs" in called.err
+
+
 def test_a_run_continues_from_command_to_command(store_url: str, command_line: CommandLine) -> None:
     command_line.deployed()
     assert command_line("start", "Watch", "--input", 'hosts=["a"]', "--id", "w1").code == 0
