@@ -11,6 +11,9 @@ import pytest
 from tests.architecture.page_tables import ROOT
 from tools.site import navigation, stage
 
+# Making a site takes half a minute, and several times that beside other tests.
+pytestmark = pytest.mark.timeout(300)
+
 _WITH_A_DEAD_LINK = """
 import sys, tools.site
 from pathlib import Path
@@ -24,7 +27,7 @@ sys.exit(tools.site.main([sys.argv[1]]))
 
 
 def _made(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, *words], cwd=ROOT, capture_output=True, text=True, timeout=100, check=False)
+    return subprocess.run([sys.executable, *words], cwd=ROOT, capture_output=True, text=True, timeout=280, check=False)
 
 
 @pytest.mark.long

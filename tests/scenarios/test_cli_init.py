@@ -32,7 +32,7 @@ def typed(line: str, folder: Path) -> tuple[int, str]:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=100,
+        timeout=250,
         check=False,
     )
     return done.returncode, done.stdout

@@ -1,5 +1,6 @@
 """`python -m tools.mongodb up|down`: a MongoDB server for a person's own trials, that stays until it is stopped."""
 
+import shlex
 from pathlib import Path
 
 import click
@@ -31,7 +32,8 @@ def up(folder: Path) -> None:
         raise click.ClickException(str(error)) from error
     click.echo(f"MongoDB is at {server.url}: process {server.pid}")
     click.echo(f"Use it:  export AFL_MONGODB_URL={server.url}")
-    click.echo("Stop it: python -m tools.mongodb down")
+    option = "" if folder == cache_folder() else f" --dir {shlex.quote(str(folder))}"
+    click.echo(f"Stop it: python -m tools.mongodb down{option}")
 
 
 @main.command()

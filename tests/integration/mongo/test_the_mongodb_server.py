@@ -22,6 +22,7 @@ def test_a_server_for_trials_stays_until_it_is_stopped_and_keeps_its_data(mongod
         server = Server.attach(tmp_path / "mine")
         assert server is not None
         assert f"export AFL_MONGODB_URL={server.url}" in started.stdout
+        assert f"tools.mongodb down --dir {tmp_path / 'mine'}" in started.stdout
         with MongoClient[dict[str, int]](server.url) as client:
             client["mine"]["kept"].insert_one({"x": 1})
         assert f"process {server.pid}" in run("tools.mongodb", "up", *folder).stdout
