@@ -165,9 +165,9 @@ class RunningTests:
 
     def _free_workers(self) -> None:
         workers, ended_before = _workers(), self._ended_tests
-        # One that was stopped writes once it goes on.
-        _send(workers, signal.SIGCONT)
+        # One that was stopped writes first when it goes on.
         _send(workers, signal.SIGUSR2)
+        _send(workers, signal.SIGCONT)
         until_s = time.monotonic() + _DUMP_S
         while self._ended_tests == ended_before and time.monotonic() < until_s:
             if self._run_ended.wait(0.1):
